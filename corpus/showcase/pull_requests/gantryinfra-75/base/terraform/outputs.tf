@@ -1,0 +1,4 @@
+output "hosts" {
+  description = "Host names of this environment."
+  value       = aws_instance.gantry[*].tags.Name
+}

@@ -1,0 +1,1 @@
+"""Resolve and deliver queued notifications."""

@@ -1,0 +1,4 @@
+package com.orderdesk.order;
+
+public record Order(long id, String customerEmail, OrderStatus status) {
+}

@@ -1,0 +1,1 @@
+"""Parcel prices of several carriers."""

@@ -1,0 +1,3 @@
+module github.com/crb-showcase/quillsync
+
+go 1.22

@@ -1,0 +1,7 @@
+package com.stockroom.source;
+
+public class WarehouseException extends Exception {
+    public WarehouseException(String message, Throwable cause) {
+        super(message, cause);
+    }
+}

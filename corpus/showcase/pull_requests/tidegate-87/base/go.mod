@@ -1,0 +1,3 @@
+module github.com/crb-showcase/tidegate
+
+go 1.22

@@ -1,0 +1,3 @@
+from crb_cli.main import run
+
+run()

@@ -1,0 +1,189 @@
+"""``crb corpus``: check, seal and prepare corpora."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from crb_core.corpus import Corpus
+    from crb_core.errors import CrbError
+    from crb_worker.corpus_check import CorpusReport, Counts
+
+__all__ = ["app", "read_corpus"]
+
+app = typer.Typer(help="Corpora: sets of pull requests with their golden findings.", no_args_is_help=True)
+
+_AXES = {"language": "Language", "change_type": "Change type", "severity": "Severity", "category": "Category"}
+
+
+@app.command()
+def validate(
+    path: Annotated[Path, typer.Argument(help="Folder of a text corpus or of ReviewBench's corpus.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    seal: Annotated[
+        bool, typer.Option("--seal", help="Text corpus: first write commit ids, traits, provenance and finding ids.")
+    ] = False,
+) -> None:
+    """Check a corpus and report every problem with its file and field; exit status 1 if there is one."""
+    from crb_worker.corpus_check import check_corpus, seal_corpus
+
+    sealed = seal_corpus(path) if seal else ()
+    report = check_corpus(path)
+    if as_json:
+        typer.echo(json.dumps(_report_json(report, sealed), indent=2, ensure_ascii=False))
+    else:
+        _print_report(report, sealed)
+    if report.problems:
+        raise typer.Exit(1)
+
+
+@app.command()
+def snapshot(
+    path: Annotated[Path, typer.Argument(help="Folder of a text corpus or of ReviewBench's corpus.")],
+    keys: Annotated[list[str] | None, typer.Argument(help="Pull request keys; all of the corpus if none.")] = None,
+    mirror: Annotated[
+        str | None, typer.Option(help="Folder of local mirrors, with {owner}, {repo} and {number}.")
+    ] = None,
+    url: Annotated[str | None, typer.Option(help="Git URL, with {owner}, {repo} and {number}.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="Folder of the snapshots; by default in CRB_HOME.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Build the frozen repositories of a corpus, or find and verify them in the cache."""
+    from crb_core.errors import InputError
+    from crb_core.settings import load_settings
+    from crb_worker.snapshot import SnapshotCache, source_for
+
+    corpus = read_corpus(path, mirror=mirror, url=url)
+    by_key = {entry.pull_request.key: entry.pull_request for entry in corpus.entries}
+    for key in keys or ():
+        if key not in by_key:
+            raise InputError(
+                f"the corpus has no pull request {key!r}", remedy=f"It has {', '.join(list(by_key)[:5])} and others"
+            )
+    source = source_for(corpus.source, corpus.source_template)
+    store = SnapshotCache(cache or load_settings().home_folder / "snapshots")
+    rows: list[dict[str, Any]] = []
+    for key in keys or list(by_key):
+        found = store.get(source, by_key[key])
+        rows.append(
+            {
+                "key": key,
+                "base": found.pull_request.base,
+                "head": found.pull_request.head,
+                "merge_base": found.merge_base,
+                "repo": str(found.repo),
+                "diff": str(found.pr_files / "diff.patch"),
+                "pr_json": str(found.pr_files / "pr.json"),
+                "missing": list(found.missing),
+            }
+        )
+        if not as_json:
+            typer.echo(f"{key}  {found.folder}")
+            for name in found.missing:
+                typer.echo(f"  not in the source, so absent from the checkout: {name!r}")
+    if as_json:
+        typer.echo(json.dumps({"format": "crb.snapshots/1", "snapshots": rows}, indent=2, ensure_ascii=False))
+
+
+def read_corpus(path: Path, *, name: str | None = None, mirror: str | None = None, url: str | None = None) -> Corpus:
+    """The corpus in a folder, whichever form it has; ``mirror`` or ``url`` says where its repositories are.
+
+    ``name`` names a ReviewBench corpus (by default after its folder). Raises CrbError.
+    """
+    import re
+
+    from crb_core.errors import InputError
+    from crb_core.formats.reviewbench import read_reviewbench
+    from crb_core.formats.showcase import is_text_corpus, read_showcase
+
+    if mirror and url:
+        raise InputError("both a mirror folder and a git URL are given", remedy="Give one of --mirror and --url")
+    if is_text_corpus(path):
+        if mirror or url:
+            raise InputError("a text corpus brings its repositories itself", remedy="Leave out --mirror and --url")
+        return read_showcase(path.absolute())
+    plain = re.sub(r"[^a-z0-9._-]+", "-", path.absolute().name.lower()).strip("-._") or "reviewbench"
+    corpus, _ = read_reviewbench(
+        path,
+        name or plain,
+        source="mirror" if mirror else "git" if url else "none",
+        source_template=mirror or url,
+    )
+    return corpus
+
+
+def _report_json(report: CorpusReport, sealed: tuple[Path, ...]) -> dict[str, Any]:
+    return {
+        "format": "crb.corpus-check/1",
+        "path": str(report.folder),
+        "kind": report.kind,
+        "ok": not report.problems,
+        "fingerprint": report.fingerprint,
+        "sealed": [str(path) for path in sealed],
+        "problems": [_problem_json(problem) for problem in report.problems],
+        "notes": list(report.notes),
+        "total": _counts_json(report.total),
+        "groups": {
+            axis: [{"value": value, **_counts_json(counts)} for value, counts in values.items()]
+            for axis, values in report.groups.items()
+        },
+    }
+
+
+def _problem_json(problem: CrbError) -> dict[str, Any]:
+    where = problem.where
+    return {
+        "problem": problem.problem,
+        "file": where.file if where else None,
+        "line": where.line if where else None,
+        "column": where.column if where else None,
+        "field": where.field if where else None,
+        "remedy": problem.remedy,
+    }
+
+
+def _counts_json(counts: Counts) -> dict[str, int]:
+    return {"pull_requests": counts.pull_requests, "tp": counts.tp, "fp": counts.fp}
+
+
+def _print_report(report: CorpusReport, sealed: tuple[Path, ...]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(width=None)
+    if sealed:
+        console.print(f"Sealed: {len(sealed)} files written.")
+    if report.total.pull_requests:
+        table = Table(title="Golden findings", width=min(80, console.width), title_justify="left")
+        table.add_column("", overflow="fold")
+        for heading in ("Pull requests", "tp", "fp", "All"):
+            table.add_column(heading, justify="right")
+        for axis, values in report.groups.items():
+            table.add_section()
+            table.add_row(Text(_AXES[axis], style="bold"))
+            for value, counts in values.items():
+                _add_row(table, f"  {value if value is not None else 'not recorded'}", counts)
+        table.add_section()
+        _add_row(table, "All", report.total)
+        console.print(table)
+    for note in report.notes:
+        console.print(Text(f"Note: {note}"), soft_wrap=True)
+    for problem in report.problems:
+        console.print(Text(str(problem)), soft_wrap=True)
+    if report.problems:
+        count = len(report.problems)
+        console.print(f"{report.folder}: {count} problem{'s' if count > 1 else ''}.", soft_wrap=True, markup=False)
+    else:
+        console.print(f"{report.folder}: no problems. Fingerprint {report.fingerprint}", soft_wrap=True, markup=False)
+
+
+def _add_row(table: Any, name: str, counts: Counts) -> None:
+    from rich.text import Text
+
+    numbers = (counts.pull_requests, counts.tp, counts.fp, counts.tp + counts.fp)
+    table.add_row(Text(name), *(str(number) for number in numbers))

@@ -1,0 +1,98 @@
+"""The ``crb`` command.
+
+Heavy libraries are imported inside the commands that need them, so that ``crb --help`` is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from crb_core.errors import CrbError
+
+__all__ = ["app", "run"]
+
+#: Command -> (module, attribute, one-line help). Modules are imported when their command runs.
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "demo": ("crb_cli.demo", "demo", "Run the main job on the showcase corpus; nothing else is needed."),
+    "doctor": ("crb_cli.doctor", "doctor", "Say what this machine has and lacks, and how to mend it."),
+    "corpus": ("crb_cli.corpus", "app", "Import, list, show, validate corpora; build snapshots."),
+    "agent": ("crb_cli.agent", "app", "List, validate, build and try agents."),
+    "sweep": ("crb_cli.sweep", "app", "Start, list, show, watch, pause, resume and cancel sweeps."),
+    "trial": ("crb_cli.trial", "app", "List and show trials, read their logs, retry single ones."),
+    "worker": ("crb_cli.services", "worker", "Take steps from the queues and work on them."),
+    "scheduler": ("crb_cli.services", "scheduler", "Dispatch steps and give back what is lost."),
+    "flower": ("crb_cli.services", "flower", "Watch tasks in Flower, on loopback and with a password."),
+    "judge": ("crb_cli.judge", "app", "List the judges with what was measured of them."),
+    "leaderboard": ("crb_cli.leaderboard", "leaderboard", "Print the leaderboard of a sweep."),
+    "score": ("crb_cli.score", "score", "Score a bundle of judgments that anyone brings."),
+}
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are imported when they are run."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, text = COMMANDS[cmd_name]
+        target: Any = _placeholder
+        if not _wants_only_help():
+            target = getattr(importlib.import_module(module), attribute)
+        if not isinstance(target, typer.Typer):
+            single = typer.Typer(add_completion=False)
+            single.command(name=cmd_name, help=text)(target)
+            target = single
+        command = typer.main.get_command(target)
+        command.name = cmd_name
+        command.help = command.help or text
+        return command
+
+
+def _placeholder() -> None:
+    """Stands for a command while only the list of commands is printed."""
+
+
+def _wants_only_help() -> bool:
+    arguments = sys.argv[1:]
+    return not arguments or arguments[0] in {"--help", "-h"}
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="An evaluation farm for AI code-review agents.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def root() -> None:
+    """An evaluation farm for AI code-review agents."""
+
+
+def run() -> None:
+    """Entry point: a sentence instead of a traceback, exit codes 0, 1, 2 and 3 (design.md, "CLI")."""
+    try:
+        app(prog_name="crb")
+    except CrbError as error:
+        print(f"crb: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        # The reader of a pipe has gone; Python must not complain about it again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    run()

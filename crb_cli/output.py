@@ -1,0 +1,26 @@
+"""Printing: JSON for programs, tables for people."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+__all__ = ["JsonFlag", "console", "plain", "print_json"]
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for programs; stable and documented.")]
+
+console = Console(highlight=False)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output. NaN never occurs: undefined is null."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def plain(text: str) -> Text:
+    """Outside text without markup and control characters: a message must not colour or move the terminal."""
+    return Text("".join(character if character.isprintable() else "�" for character in text.replace("\n", " ")))

@@ -1,0 +1,123 @@
+"""Settings: environment ``CRB_*``, then ``crb.toml`` in the current folder."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tomllib
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from crb_core.errors import SettingsError, Where, first_problem
+
+__all__ = ["Settings", "load_settings"]
+
+#: A socket path longer than about 100 bytes cannot be bound (reference/celery.md), so sockets live elsewhere.
+SETTINGS_FILE = "crb.toml"
+
+
+class Settings(BaseSettings):
+    """Everything that decides where crb keeps things and how much it does at once.
+
+    Every field is the environment variable ``CRB_<FIELD>`` and the key ``<field>`` in ``crb.toml``.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="CRB_", toml_file=SETTINGS_FILE, extra="forbid", frozen=True)
+
+    #: Folder of everything that a local run creates: database, evidence, snapshots, logs.
+    home: Path = Path(".crb")
+    #: SQLAlchemy URL; default is SQLite in ``home``.
+    store_url: str | None = None
+    #: Redis or Valkey URL; without one, a local run starts an embedded Valkey.
+    broker_url: str | None = None
+    #: fsspec URL; default is a folder in ``home``.
+    evidence_url: str | None = None
+    #: ``auto`` takes Docker where an engine and the base image are there, else the process runner.
+    runner: Literal["auto", "docker", "process"] = "auto"
+    #: Base image of the bundled agents' Dockerfiles.
+    base_image: str | None = None
+    #: Network mode of image builds; ``host`` where the package index answers only there.
+    build_network: str | None = None
+    #: Reviews at once on one worker; default is the number of cores.
+    review_slots: Annotated[int, Field(ge=1, le=512)] | None = None
+    #: Judge steps at once on one worker.
+    judge_slots: Annotated[int, Field(ge=1, le=512)] = 2
+    #: Attempts that may fail by the agent's own fault before its trial fails.
+    agent_attempts: Annotated[int, Field(ge=1, le=20)] = 2
+    #: Attempts that may fail by the farm's fault (engine, lost worker, image) before its trial fails.
+    farm_attempts: Annotated[int, Field(ge=1, le=100)] = 5
+    #: Seconds between two beats of a worker.
+    beat_seconds: Annotated[float, Field(gt=0, le=60)] = 5.0
+    #: Seconds without a new beat after which a step counts as lost.
+    lease_seconds: Annotated[float, Field(gt=0, le=3600)] = 30.0
+    #: Folder with the values of secrets that agents declare as files: ``<folder>/<declared path>``.
+    secrets_folder: Path | None = None
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls))
+
+    @cached_property
+    def home_folder(self) -> Path:
+        """``home`` as an absolute path."""
+        return self.home.expanduser().absolute()
+
+    @property
+    def resolved_store_url(self) -> str:
+        return self.store_url or f"sqlite:///{self.home_folder / 'crb.sqlite'}"
+
+    @property
+    def resolved_evidence_url(self) -> str:
+        return self.evidence_url or (self.home_folder / "evidence").as_uri()
+
+    @property
+    def resolved_review_slots(self) -> int:
+        return self.review_slots or os.cpu_count() or 1
+
+    @property
+    def farm(self) -> str:
+        """Names this farm on containers and folders: the first 12 hex digits of its store URL's SHA-256."""
+        return hashlib.sha256(self.resolved_store_url.encode()).hexdigest()[:12]
+
+    def environment(self) -> dict[str, str]:
+        """``CRB_*`` variables that give a child process these settings."""
+        values = self.model_dump(mode="json", exclude_none=True) | {"home": str(self.home_folder)}
+        return {f"CRB_{name.upper()}": str(value) for name, value in values.items()}
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """Read the settings; SettingsError names the variable or key that is wrong."""
+    try:
+        return Settings(**{key: value for key, value in overrides.items() if value is not None})
+    except ValidationError as error:
+        field, message = first_problem(error)
+        known = field in Settings.model_fields
+        variable = f"CRB_{field.upper()}"
+        source = variable if known and variable in os.environ else SETTINGS_FILE
+        problem = f"The setting {field} is wrong: {message}" if known else f"There is no setting named {field}"
+        raise SettingsError(
+            problem,
+            where=Where(file=source, field=field),
+            remedy="Correct or remove it; docs/operators.md lists every setting",
+        ) from None
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(
+            f"{SETTINGS_FILE} is not valid TOML: {error}", where=Where(file=SETTINGS_FILE), remedy="Correct the file"
+        ) from None

@@ -1,0 +1,159 @@
+"""Opening the store: one engine, query-only reads, immediate writes."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError
+
+from crb_core.errors import StoreError
+
+__all__ = ["Store", "open_store"]
+
+BUSY_TIMEOUT_SECONDS = 30
+
+
+class Store:
+    """The store of one farm. ``read()`` cannot write; ``write()`` holds the write lock from its first statement.
+
+    With SQLite a plain BEGIN that later upgrades to a write fails under load (design.md, "How work flows"), so a
+    write transaction is BEGIN IMMEDIATE with a 30 s busy timeout.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    @property
+    def is_sqlite(self) -> bool:
+        return self.engine.dialect.name == "sqlite"
+
+    @property
+    def url(self) -> str:
+        """The store's URL without its password."""
+        return self.engine.url.render_as_string(hide_password=True)
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A connection in which only queries work."""
+        with self._plain_errors(), self.engine.connect() as connection:
+            if self.is_sqlite:
+                connection = connection.execution_options(crb_begin="BEGIN")
+                connection.exec_driver_sql("PRAGMA query_only = 1")
+                try:
+                    yield connection
+                finally:
+                    connection.rollback()
+                    connection.exec_driver_sql("PRAGMA query_only = 0")
+                    connection.rollback()
+            else:
+                connection.exec_driver_sql("SET TRANSACTION READ ONLY")
+                yield connection
+                connection.rollback()
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """One write transaction; committed at the end, rolled back on an exception."""
+        with (
+            self._plain_errors(),
+            self.engine.connect().execution_options(crb_begin="BEGIN IMMEDIATE") as connection,
+            connection.begin(),
+        ):
+            yield connection
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    @contextmanager
+    def _plain_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OperationalError as error:
+            cause = str(error.orig).strip().splitlines()[0]
+            remedy = "Check that the store's server runs and that CRB_STORE_URL is right"
+            if self.is_sqlite:
+                remedy = _SQLITE_REMEDIES.get(cause, "Check the folder of CRB_HOME and the space on its disk")
+            raise StoreError(f"The store {self.url} does not answer: {cause}", remedy=remedy) from error
+
+
+_SQLITE_REMEDIES = {
+    "database or disk is full": "Free space on the disk of CRB_HOME and start again; nothing was half written",
+    "attempt to write a readonly database": "Make CRB_HOME writable or set CRB_HOME to a folder that is",
+    "unable to open database file": "Make CRB_HOME writable or set CRB_HOME to a folder that is",
+    "database is locked": "Another process holds the store for more than 30 s; end it and try again",
+}
+
+
+def open_store(url: str, *, migrate: bool = True) -> Store:
+    """Open the store and bring its schema up to date.
+
+    StoreError when the URL is unusable, the server does not answer, the folder cannot be written, the file is no
+    database, or the schema is newer than this version of crb.
+    """
+    try:
+        parsed = make_url(url)
+        if parsed.get_backend_name() not in {"sqlite", "postgresql"}:
+            raise StoreError(
+                f"crb cannot keep its store in {parsed.get_backend_name()}",
+                remedy="Set CRB_STORE_URL to a sqlite: or postgresql+psycopg: URL",
+            )
+        engine = _engine(url)
+    except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
+        raise StoreError(
+            f"The store URL cannot be used: {str(error).splitlines()[0]}",
+            remedy="Set CRB_STORE_URL to a sqlite: or postgresql+psycopg: URL (the latter needs crb[postgresql])",
+        ) from None
+    store = Store(engine)
+    if migrate:
+        from crb_core.store.schema import upgrade
+
+        try:
+            with store._plain_errors():
+                upgrade(store)
+        except DBAPIError as error:
+            raise StoreError(
+                f"The store {store.url} cannot be opened: {str(error.orig).strip().splitlines()[0]}",
+                remedy="Check that it is a crb store; move the file away to start afresh",
+            ) from error
+    return store
+
+
+def _engine(url: str) -> Engine:
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        # A server that is down must be named within seconds, not after the kernel's own patience.
+        return create_engine(
+            url, pool_pre_ping=True, pool_size=10, max_overflow=40, connect_args={"connect_timeout": 5}
+        )
+    if parsed.database and parsed.database != ":memory:":
+        folder = Path(parsed.database).parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(
+                f"The folder {folder} cannot be made: {error.strerror}",
+                remedy="Set CRB_HOME to a folder that can be written",
+            ) from error
+    engine = create_engine(
+        url,
+        pool_size=64,
+        max_overflow=64,
+        # Our own BEGIN; the driver must not open transactions by itself.
+        connect_args={"timeout": BUSY_TIMEOUT_SECONDS, "isolation_level": None, "check_same_thread": False},
+    )
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: sqlite3.Connection, _record: Any) -> None:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA foreign_keys = 1")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        connection.exec_driver_sql(connection.get_execution_options().get("crb_begin", "BEGIN"))
+
+    return engine

@@ -1,0 +1,266 @@
+"""Sweeps, builds, judges and trials in the store: what is to run, written in one transaction."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
+
+from crb_core.agent import AgentBuild
+from crb_core.clock import utc_now
+from crb_core.errors import InputError
+from crb_core.store.steps import cancel_steps, restore_steps
+from crb_core.store.tables import (
+    AgentBuildRow,
+    JudgeRow,
+    Stage,
+    StepRow,
+    StepState,
+    SweepBuildRow,
+    SweepJudgeRow,
+    SweepRow,
+    SweepState,
+    TrialRow,
+    core,
+)
+
+__all__ = [
+    "JudgePlan",
+    "SweepPlan",
+    "find_sweep",
+    "plan_sweep",
+    "save_build",
+    "set_build_paused",
+    "set_sweep_state",
+    "sweep_builds",
+]
+
+builds = core(AgentBuildRow)
+judges = core(JudgeRow)
+sweep_builds_table = core(SweepBuildRow)
+sweep_judges = core(SweepJudgeRow)
+sweeps = core(SweepRow)
+trials = core(TrialRow)
+steps = core(StepRow)
+
+#: Rows in one INSERT while planning; keeps the write lock short and memory flat.
+PLAN_BATCH = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgePlan:
+    """A judge of a sweep. ``builds`` are the builds that it judges; None is all of them."""
+
+    judge_id: str
+    name: str
+    classifies: bool
+    document: dict[str, Any]
+    builds: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepPlan:
+    """Agent builds x pull requests x rounds, with the judges.
+
+    ``builds`` pairs each build with the folder of its agent (process runner) or None.
+    ``pull_requests`` are row ids in corpus order.
+    """
+
+    name: str
+    corpus_id: int
+    rounds: int
+    builds: Sequence[tuple[AgentBuild, str | None]]
+    pull_requests: Sequence[int]
+    judges: Sequence[JudgePlan]
+    snapshot_source: dict[str, Any]
+    priority: int = 0
+    concurrency: dict[str, int] = field(default_factory=dict)
+
+
+def save_build(connection: Connection, build: AgentBuild) -> str:
+    """Store a build; the same build again is the same row."""
+    known = connection.execute(select(builds.c.id).where(builds.c.id == build.build_id)).scalar_one_or_none()
+    if known is None:
+        connection.execute(
+            insert(builds).values(
+                id=build.build_id,
+                agent=build.agent,
+                kind=build.kind,
+                runner=build.runner,
+                document=build.model_dump(mode="json"),
+                created_at=utc_now(),
+            )
+        )
+    return build.build_id
+
+
+def plan_sweep(connection: Connection, plan: SweepPlan) -> tuple[str, int]:
+    """Write the rows of a sweep and return (sweep id, trials that are new).
+
+    A sweep of that name is extended by what it lacks, and nothing that it has is touched; InputError when it belongs
+    to another corpus.
+    """
+    row = connection.execute(select(sweeps).where(sweeps.c.name == plan.name)).one_or_none()
+    if row is None:
+        sweep_id = "s-" + secrets.token_hex(4)
+        connection.execute(
+            insert(sweeps).values(
+                id=sweep_id,
+                name=plan.name,
+                corpus_id=plan.corpus_id,
+                rounds=plan.rounds,
+                priority=plan.priority,
+                state=SweepState.ACTIVE.value,
+                snapshot_source=plan.snapshot_source,
+                created_at=utc_now(),
+            )
+        )
+    else:
+        sweep_id = row.id
+        if row.corpus_id != plan.corpus_id:
+            raise InputError(
+                f"The sweep {plan.name} runs on another corpus or another version of this one",
+                remedy="Start it under another --name, or with --force for a new sweep",
+            )
+        connection.execute(update(sweeps).where(sweeps.c.id == sweep_id).values(rounds=max(row.rounds, plan.rounds)))
+    _save_judges(connection, plan.judges)
+    new = 0
+    for build, folder in plan.builds:
+        build_id = save_build(connection, build)
+        _add_build(connection, sweep_id, build_id, folder, plan.concurrency.get(build.agent))
+        for position, judge in enumerate(plan.judges):
+            if judge.builds is None or build_id in judge.builds:
+                _add_judge(connection, sweep_id, build_id, judge.judge_id, position)
+        new += _add_trials(connection, sweep_id, build_id, plan)
+    return sweep_id, new
+
+
+def find_sweep(connection: Connection, reference: str) -> Any:
+    """The sweep row of a name or id; InputError when there is none."""
+    row = connection.execute(
+        select(sweeps).where((sweeps.c.id == reference) | (sweeps.c.name == reference))
+    ).one_or_none()
+    if row is None:
+        raise InputError(f"There is no sweep named {reference}", remedy="`crb sweep list` shows the stored ones")
+    return row
+
+
+def set_sweep_state(connection: Connection, sweep_id: str, state: SweepState) -> None:
+    """Pause, cancel or (re)activate a sweep. Cancelling ends what waits and asks what runs to stop."""
+    connection.execute(update(sweeps).where(sweeps.c.id == sweep_id).values(state=state.value))
+    if state is SweepState.CANCELLED:
+        cancel_steps(connection, sweep_id)
+    elif state is SweepState.ACTIVE:
+        restore_steps(connection, sweep_id)
+
+
+def set_build_paused(connection: Connection, sweep_id: str, build_id: str, paused: bool) -> None:
+    """Pause or go on with one build of a sweep; what runs is left to end."""
+    connection.execute(
+        update(sweep_builds_table)
+        .where(sweep_builds_table.c.sweep_id == sweep_id, sweep_builds_table.c.build_id == build_id)
+        .values(paused=paused)
+    )
+
+
+def sweep_builds(connection: Connection, sweep_id: str) -> list[AgentBuild]:
+    """The builds of a sweep, by agent name."""
+    rows = connection.execute(
+        select(builds.c.document)
+        .join(sweep_builds_table, sweep_builds_table.c.build_id == builds.c.id)
+        .where(sweep_builds_table.c.sweep_id == sweep_id)
+        .order_by(builds.c.agent, builds.c.id)
+    )
+    return [AgentBuild.model_validate(row.document) for row in rows]
+
+
+def _save_judges(connection: Connection, plans: Iterable[JudgePlan]) -> None:
+    for judge in plans:
+        known = connection.execute(select(judges.c.id).where(judges.c.id == judge.judge_id)).scalar_one_or_none()
+        if known is None:
+            connection.execute(
+                insert(judges).values(
+                    id=judge.judge_id, name=judge.name, classifies=judge.classifies, document=judge.document
+                )
+            )
+
+
+def _add_build(
+    connection: Connection, sweep_id: str, build_id: str, folder: str | None, concurrency: int | None
+) -> None:
+    mine = (sweep_builds_table.c.sweep_id == sweep_id) & (sweep_builds_table.c.build_id == build_id)
+    if connection.execute(select(sweep_builds_table.c.paused).where(mine)).one_or_none() is None:
+        connection.execute(
+            insert(sweep_builds_table).values(
+                sweep_id=sweep_id, build_id=build_id, paused=False, folder=folder, concurrency=concurrency
+            )
+        )
+    else:
+        # The same build may be found in another folder, for example in a second checkout.
+        connection.execute(update(sweep_builds_table).where(mine).values(folder=folder))
+
+
+def _add_judge(connection: Connection, sweep_id: str, build_id: str, judge_id: str, position: int) -> None:
+    known = connection.execute(
+        select(sweep_judges.c.position).where(
+            sweep_judges.c.sweep_id == sweep_id,
+            sweep_judges.c.build_id == build_id,
+            sweep_judges.c.judge_id == judge_id,
+        )
+    ).one_or_none()
+    if known is None:
+        connection.execute(
+            insert(sweep_judges).values(sweep_id=sweep_id, build_id=build_id, judge_id=judge_id, position=position)
+        )
+
+
+def _add_trials(connection: Connection, sweep_id: str, build_id: str, plan: SweepPlan) -> int:
+    known = {
+        (row.pull_request_id, row.round)
+        for row in connection.execute(
+            select(trials.c.pull_request_id, trials.c.round).where(
+                trials.c.sweep_id == sweep_id, trials.c.build_id == build_id
+            )
+        )
+    }
+    wanted = [
+        {"sweep_id": sweep_id, "build_id": build_id, "pull_request_id": pull_request, "round": round_number}
+        for round_number in range(1, plan.rounds + 1)
+        for pull_request in plan.pull_requests
+        if (pull_request, round_number) not in known
+    ]
+    # Round-major positions finish round 1 of every build before round 2 begins.
+    position = {
+        (pull_request, round_number): round_number * 1_000_000 + place
+        for round_number in range(1, plan.rounds + 1)
+        for place, pull_request in enumerate(plan.pull_requests)
+    }
+    for start in range(0, len(wanted), PLAN_BATCH):
+        batch = wanted[start : start + PLAN_BATCH]
+        inserted = connection.execute(
+            insert(trials).returning(trials.c.id, trials.c.pull_request_id, trials.c.round), batch
+        ).all()
+        connection.execute(
+            insert(steps),
+            [
+                {
+                    "trial_id": row.id,
+                    "judge_id": "",
+                    "stage": Stage.REVIEW.value,
+                    "sweep_id": sweep_id,
+                    "build_id": build_id,
+                    "priority": plan.priority,
+                    "position": position[row.pull_request_id, row.round],
+                    "state": StepState.READY.value,
+                    "fence": 0,
+                    "beat": 0,
+                    "cancel_requested": False,
+                    "attempts_before": 0,
+                }
+                for row in inserted
+            ],
+        )
+    return len(wanted)

@@ -1,0 +1,302 @@
+"""The tables. SQLModel tables do not validate: write only through functions that take frozen records.
+
+Times are UTC, ISO 8601 text in columns named ``*_at``; durations are milliseconds in columns named ``*_ms``.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import JSON, Column, Index, Table, Text, UniqueConstraint, text
+from sqlmodel import Field, SQLModel
+
+__all__ = [
+    "AgentBuildRow",
+    "AttemptRow",
+    "CandidateRow",
+    "ClassificationRow",
+    "CorpusRow",
+    "CorrespondenceRow",
+    "GoldenRow",
+    "JudgeRow",
+    "JudgmentRow",
+    "PullRequestRow",
+    "ScoreRow",
+    "Stage",
+    "StepRow",
+    "StepState",
+    "SweepBuildRow",
+    "SweepJudgeRow",
+    "SweepRow",
+    "SweepState",
+    "TrialRow",
+    "WorkerRow",
+    "core",
+]
+
+
+class Stage(StrEnum):
+    """What a step does; also the name of its queue."""
+
+    REVIEW = "review"
+    MATCH = "match"
+    CLASSIFY = "classify"
+    SCORE = "score"
+
+
+class StepState(StrEnum):
+    """Where a step is. Transitions are database updates that name the state they leave (see steps.py)."""
+
+    #: May be dispatched once ``not_before`` has passed.
+    READY = "ready"
+    #: Published to the broker, not yet taken.
+    QUEUED = "queued"
+    #: Held by a worker that raises its beat.
+    RUNNING = "running"
+    DONE = "done"
+    #: Out of attempts, or an error that another attempt cannot mend.
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class SweepState(StrEnum):
+    ACTIVE = "active"
+    PAUSED = "paused"
+    CANCELLED = "cancelled"
+
+
+def _json() -> Any:
+    return Column(JSON, nullable=False)
+
+
+class CorpusRow(SQLModel, table=True):
+    __tablename__ = "corpus"
+    __table_args__ = (UniqueConstraint("name", "fingerprint"),)
+    id: int | None = Field(default=None, primary_key=True)
+    name: str = Field(index=True)
+    fingerprint: str
+    version: str
+    title: str
+    protocol: str
+    #: Everything of the corpus but its entries.
+    document: dict[str, Any] = Field(sa_column=_json())
+    imported_at: str
+
+
+class PullRequestRow(SQLModel, table=True):
+    __tablename__ = "pull_request"
+    __table_args__ = (UniqueConstraint("corpus_id", "key"), UniqueConstraint("corpus_id", "position"))
+    id: int | None = Field(default=None, primary_key=True)
+    corpus_id: int = Field(foreign_key="corpus.id")
+    position: int
+    key: str
+    answer_key_fingerprint: str
+    document: dict[str, Any] = Field(sa_column=_json())
+
+
+class GoldenRow(SQLModel, table=True):
+    __tablename__ = "golden_finding"
+    __table_args__ = (UniqueConstraint("pull_request_id", "position"),)
+    id: int | None = Field(default=None, primary_key=True)
+    pull_request_id: int = Field(foreign_key="pull_request.id")
+    position: int
+    finding_id: str = Field(index=True)
+    document: dict[str, Any] = Field(sa_column=_json())
+
+
+class AgentBuildRow(SQLModel, table=True):
+    __tablename__ = "agent_build"
+    id: str = Field(primary_key=True)
+    agent: str
+    kind: str
+    runner: str
+    document: dict[str, Any] = Field(sa_column=_json())
+    created_at: str
+
+
+class SweepRow(SQLModel, table=True):
+    __tablename__ = "sweep"
+    id: str = Field(primary_key=True)
+    name: str = Field(index=True, unique=True)
+    corpus_id: int = Field(foreign_key="corpus.id")
+    rounds: int
+    priority: int
+    state: str
+    #: How snapshots of this sweep are made: source and its folder or template.
+    snapshot_source: dict[str, Any] = Field(sa_column=_json())
+    created_at: str
+
+
+class SweepBuildRow(SQLModel, table=True):
+    __tablename__ = "sweep_build"
+    sweep_id: str = Field(foreign_key="sweep.id", primary_key=True)
+    build_id: str = Field(foreign_key="agent_build.id", primary_key=True)
+    paused: bool = False
+    #: Reviews of this build at once; null is no limit of its own.
+    concurrency: int | None = None
+    #: Where the build's agent folder is, for the process runner; null for images.
+    folder: str | None = None
+
+
+class JudgeRow(SQLModel, table=True):
+    __tablename__ = "judge"
+    id: str = Field(primary_key=True)
+    name: str
+    classifies: bool
+    document: dict[str, Any] = Field(sa_column=_json())
+
+
+class SweepJudgeRow(SQLModel, table=True):
+    """Which judges judge the trials of a build in a sweep."""
+
+    __tablename__ = "sweep_judge"
+    sweep_id: str = Field(foreign_key="sweep.id", primary_key=True)
+    build_id: str = Field(foreign_key="agent_build.id", primary_key=True)
+    judge_id: str = Field(foreign_key="judge.id", primary_key=True)
+    position: int
+
+
+class TrialRow(SQLModel, table=True):
+    __tablename__ = "trial"
+    __table_args__ = (UniqueConstraint("sweep_id", "build_id", "pull_request_id", "round"),)
+    id: int | None = Field(default=None, primary_key=True)
+    sweep_id: str = Field(foreign_key="sweep.id")
+    build_id: str = Field(foreign_key="agent_build.id")
+    pull_request_id: int = Field(foreign_key="pull_request.id")
+    round: int
+
+
+class StepRow(SQLModel, table=True):
+    __tablename__ = "step"
+    __table_args__ = (
+        UniqueConstraint("trial_id", "stage", "judge_id"),
+        Index("step_ready", "stage", "state", "sweep_id", "build_id", "position"),
+        Index("step_state", "state", "stage"),
+    )
+    id: int | None = Field(default=None, primary_key=True)
+    trial_id: int = Field(foreign_key="trial.id", index=True)
+    #: Empty for a review, so that the unique constraint holds for it too.
+    judge_id: str = ""
+    stage: str
+    sweep_id: str
+    build_id: str
+    priority: int
+    position: int
+    state: str
+    #: Seconds since the epoch before which the step is not dispatched.
+    not_before: float | None = None
+    published_at: float | None = None
+    worker: str | None = None
+    fence: int = 0
+    beat: int = 0
+    cancel_requested: bool = False
+    #: Attempts made before the last manual retry; the attempt limits count from there.
+    attempts_before: int = 0
+    reason: str | None = Field(default=None, sa_column=Column(Text))
+
+
+class AttemptRow(SQLModel, table=True):
+    __tablename__ = "attempt"
+    __table_args__ = (
+        UniqueConstraint("trial_id", "number"),
+        Index(
+            "attempt_one_open",
+            "trial_id",
+            unique=True,
+            sqlite_where=text("outcome IS NULL"),
+            postgresql_where=text("outcome IS NULL"),
+        ),
+        Index(
+            "attempt_one_succeeded",
+            "trial_id",
+            unique=True,
+            sqlite_where=text("outcome = 'succeeded'"),
+            postgresql_where=text("outcome = 'succeeded'"),
+        ),
+    )
+    id: int | None = Field(default=None, primary_key=True)
+    trial_id: int = Field(foreign_key="trial.id")
+    number: int
+    #: Label of the attempt's container, volumes and folder.
+    tag: str
+    worker: str
+    outcome: str | None = None
+    detail: str | None = Field(default=None, sa_column=Column(Text))
+    started_at: str
+    finished_at: str | None = None
+    review_ms: float | None = None
+    engine_ms: float | None = None
+    exit_code: int | None = None
+    image_id: str | None = None
+    host: str | None = None
+    concurrent: int | None = None
+    cpus: float | None = None
+    phases_ms: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON))
+    usage: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON))
+    #: Evidence digests by name: findings, stdout, stderr.
+    evidence: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON))
+
+
+class CandidateRow(SQLModel, table=True):
+    __tablename__ = "candidate_finding"
+    trial_id: int = Field(foreign_key="trial.id", primary_key=True)
+    position: int = Field(primary_key=True)
+    file: str | None = None
+    start_line: int | None = None
+    end_line: int | None = None
+    message: str = Field(sa_column=Column(Text, nullable=False))
+    producer: str
+    in_diff: bool | None = None
+
+
+class JudgmentRow(SQLModel, table=True):
+    __tablename__ = "judgment"
+    __table_args__ = (UniqueConstraint("trial_id", "judge_id"),)
+    id: int | None = Field(default=None, primary_key=True)
+    trial_id: int = Field(foreign_key="trial.id")
+    judge_id: str = Field(foreign_key="judge.id")
+    matched_at: str | None = None
+    classified_at: str | None = None
+    scored_at: str | None = None
+
+
+class CorrespondenceRow(SQLModel, table=True):
+    __tablename__ = "correspondence"
+    judgment_id: int = Field(foreign_key="judgment.id", primary_key=True)
+    candidate: int = Field(primary_key=True)
+    golden: int = Field(primary_key=True)
+    probability: float | None = None
+    reasoning: str | None = Field(default=None, sa_column=Column(Text))
+
+
+class ClassificationRow(SQLModel, table=True):
+    __tablename__ = "classification"
+    judgment_id: int = Field(foreign_key="judgment.id", primary_key=True)
+    candidate: int = Field(primary_key=True)
+    document: dict[str, Any] = Field(sa_column=_json())
+
+
+class ScoreRow(SQLModel, table=True):
+    """The score of one judgment, kept for display; tables are always recomputed from the judgment."""
+
+    __tablename__ = "score"
+    judgment_id: int = Field(foreign_key="judgment.id", primary_key=True)
+    document: dict[str, Any] = Field(sa_column=_json())
+
+
+class WorkerRow(SQLModel, table=True):
+    __tablename__ = "worker"
+    name: str = Field(primary_key=True)
+    host: str
+    pid: int
+    beat: int = 0
+    #: Slots by queue name.
+    slots: dict[str, Any] = Field(sa_column=_json())
+    started_at: str
+
+
+def core(model: type[SQLModel]) -> Table:
+    """The Core table of a model: bulk reads through Core columns take an eighth of the ORM's time (design.md)."""
+    table: Table = model.__table__  # type: ignore[attr-defined]
+    return table

@@ -1,0 +1,225 @@
+"""The dispatcher: the only publisher. It keeps each queue at most as long as its live slots.
+
+Two dispatchers are harmless: the database lets each ready step be queued once, and a message that is published twice
+is taken once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+from celery import Celery
+from kombu.exceptions import OperationalError
+from sqlalchemy import Connection, func, or_, select, update
+
+from crb_core.store import Store
+from crb_core.store.steps import mark_queued
+from crb_core.store.tables import (
+    AgentBuildRow,
+    AttemptRow,
+    JudgeRow,
+    PullRequestRow,
+    Stage,
+    StepRow,
+    StepState,
+    SweepBuildRow,
+    SweepRow,
+    SweepState,
+    TrialRow,
+    WorkerRow,
+    core,
+)
+from crb_scheduler.choose import Group, GroupLimit, choose
+from crb_worker.app import BrokerClient, publish
+
+__all__ = ["Dispatcher", "LiveSlots"]
+
+log = structlog.get_logger(__name__)
+
+steps = core(StepRow)
+sweeps = core(SweepRow)
+sweep_builds = core(SweepBuildRow)
+workers = core(WorkerRow)
+trials = core(TrialRow)
+pull_requests = core(PullRequestRow)
+builds = core(AgentBuildRow)
+attempts = core(AttemptRow)
+judges = core(JudgeRow)
+
+#: A queued step is published again when its queue is empty and it was published this long ago.
+REPUBLISH_EMPTY_SECONDS = 5.0
+#: ... and in any case after this long: a message can be lost while others wait.
+REPUBLISH_SECONDS = 120.0
+
+
+class LiveSlots:
+    """How many slots live workers have for each queue. Liveness is a moving beat, never a timestamp."""
+
+    def __init__(self, lease_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._lease = lease_seconds
+        self._clock = clock
+        self._seen: dict[str, tuple[int, float]] = {}
+
+    def read(self, connection: Connection) -> dict[str, int]:
+        """Slots by queue name over the workers whose beat moved within the lease."""
+        now = self._clock()
+        slots: dict[str, int] = {}
+        names = set()
+        for row in connection.execute(select(workers.c.name, workers.c.beat, workers.c.slots)):
+            names.add(row.name)
+            beat, since = self._seen.get(row.name, (None, now))
+            if beat != row.beat:
+                since = now
+            self._seen[row.name] = (row.beat, since)
+            if now - since <= self._lease:
+                for queue, count in row.slots.items():
+                    slots[queue] = slots.get(queue, 0) + int(count)
+        for gone in set(self._seen) - names:
+            del self._seen[gone]
+        return slots
+
+
+@dataclass(frozen=True)
+class _Message:
+    step_id: int
+    stage: Stage
+    fence: int
+    shown_as: str
+
+
+class Dispatcher:
+    """Moves steps from ready to queued and publishes them after the commit."""
+
+    def __init__(self, store: Store, app: Celery, broker: BrokerClient, slots: LiveSlots) -> None:
+        self._store = store
+        self._app = app
+        self._broker = broker
+        self._slots = slots
+
+    def fill(self) -> int:
+        """Fill every queue up to its live slots and publish again what the broker lost. Returns messages sent."""
+        with self._store.read() as connection:
+            slots = self._slots.read(connection)
+            wanted = {stage: self._wanted(connection, stage, slots.get(stage.value, 0)) for stage in Stage}
+            stale = self._stale(connection) if slots else []
+        chosen = [step_id for step_ids in wanted.values() for step_id in step_ids]
+        messages: list[_Message] = []
+        if chosen or stale:
+            with self._store.write() as connection:
+                moved = mark_queued(connection, chosen)
+                again = self._touch(connection, stale)
+                messages = self._messages(connection, moved + again)
+        sent = 0
+        for message in messages:
+            try:
+                publish(self._app, message.stage, message.step_id, fence=message.fence, shown_as=message.shown_as)
+                sent += 1
+            except OperationalError as error:
+                log.warning("broker_away", error=str(error), unsent=len(messages) - sent)
+                break
+        return sent
+
+    def _wanted(self, connection: Connection, stage: Stage, slots: int) -> list[int]:
+        counts = connection.execute(
+            select(steps.c.sweep_id, steps.c.build_id, steps.c.state, func.count().label("n"))
+            .where(
+                steps.c.stage == stage.value,
+                steps.c.state.in_((StepState.QUEUED.value, StepState.RUNNING.value)),
+            )
+            .group_by(steps.c.sweep_id, steps.c.build_id, steps.c.state)
+        ).all()
+        room = slots - sum(row.n for row in counts if row.state == StepState.QUEUED.value)
+        if room <= 0:
+            return []
+        in_flight: dict[Group, int] = {}
+        for row in counts:
+            group = Group(row.sweep_id, row.build_id)
+            in_flight[group] = in_flight.get(group, 0) + row.n
+        heads: dict[Group, list[int]] = {}
+        limits: dict[Group, GroupLimit] = {}
+        now = time.time()
+        for row in connection.execute(
+            select(sweeps.c.id, sweeps.c.priority, sweep_builds.c.build_id, sweep_builds.c.concurrency)
+            .join(sweep_builds, sweep_builds.c.sweep_id == sweeps.c.id)
+            .where(sweeps.c.state == SweepState.ACTIVE.value, sweep_builds.c.paused.is_(False))
+        ):
+            group = Group(row.id, row.build_id)
+            ready = connection.execute(
+                select(steps.c.id)
+                .where(
+                    steps.c.stage == stage.value,
+                    steps.c.state == StepState.READY.value,
+                    steps.c.sweep_id == row.id,
+                    steps.c.build_id == row.build_id,
+                    or_(steps.c.not_before.is_(None), steps.c.not_before <= now),
+                )
+                .order_by(steps.c.position, steps.c.id)
+                .limit(room)
+            ).scalars()
+            heads[group] = list(ready)
+            # A vendor's rate limit concerns its reviews, not the judge's work on them.
+            limits[group] = GroupLimit(priority=row.priority, cap=row.concurrency if stage is Stage.REVIEW else None)
+        return choose(heads, in_flight, limits, room)
+
+    def _stale(self, connection: Connection) -> list[int]:
+        now = time.time()
+        rows = connection.execute(
+            select(steps.c.id, steps.c.stage, steps.c.published_at).where(
+                steps.c.state == StepState.QUEUED.value, steps.c.published_at < now - REPUBLISH_EMPTY_SECONDS
+            )
+        ).all()
+        lengths = {stage: self._broker.queue_length(stage) for stage in {row.stage for row in rows}}
+        return [row.id for row in rows if lengths[row.stage] == 0 or row.published_at < now - REPUBLISH_SECONDS]
+
+    def _touch(self, connection: Connection, step_ids: list[int]) -> list[int]:
+        if not step_ids:
+            return []
+        touched = connection.execute(
+            update(steps)
+            .where(steps.c.id.in_(step_ids), steps.c.state == StepState.QUEUED.value)
+            .values(published_at=time.time())
+            .returning(steps.c.id)
+        ).scalars()
+        ids = list(touched)
+        log.info("published_again", steps=len(ids))
+        return ids
+
+    def _messages(self, connection: Connection, step_ids: list[int]) -> list[_Message]:
+        if not step_ids:
+            return []
+        numbers = (
+            select(attempts.c.trial_id, func.max(attempts.c.number).label("last"))
+            .where(attempts.c.trial_id.in_(select(steps.c.trial_id).where(steps.c.id.in_(step_ids))))
+            .group_by(attempts.c.trial_id)
+            .subquery()
+        )
+        rows = connection.execute(
+            select(
+                steps.c.id,
+                steps.c.stage,
+                steps.c.fence,
+                builds.c.agent,
+                pull_requests.c.key,
+                trials.c.round,
+                numbers.c.last,
+                judges.c.name.label("judge"),
+            )
+            .join(trials, trials.c.id == steps.c.trial_id)
+            .join(builds, builds.c.id == trials.c.build_id)
+            .join(pull_requests, pull_requests.c.id == trials.c.pull_request_id)
+            .outerjoin(numbers, numbers.c.trial_id == trials.c.id)
+            .outerjoin(judges, judges.c.id == steps.c.judge_id)
+            .where(steps.c.id.in_(step_ids))
+        ).all()
+        messages = {}
+        for row in rows:
+            shown = f"{row.agent} {row.key} round {row.round}"
+            if row.stage == Stage.REVIEW.value:
+                shown += f" attempt {(row.last or 0) + 1}"
+            else:
+                shown += f" judge {row.judge}"
+            messages[row.id] = _Message(row.id, Stage(row.stage), row.fence, shown)
+        return [messages[step_id] for step_id in step_ids]

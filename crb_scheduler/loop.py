@@ -1,0 +1,49 @@
+"""The scheduler's loop: dispatch on every nudge or second, reconcile every few seconds."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import structlog
+from celery import Celery
+
+from crb_core.errors import CrbError
+from crb_core.settings import Settings
+from crb_core.store import Store
+from crb_core.store.steps import AttemptLimits
+from crb_scheduler.dispatch import Dispatcher, LiveSlots
+from crb_scheduler.reconcile import Reconciler
+from crb_worker.app import BrokerClient
+
+__all__ = ["run_scheduler"]
+
+log = structlog.get_logger(__name__)
+
+POLL_SECONDS = 1.0
+RECONCILE_SECONDS = 2.0
+
+
+def run_scheduler(store: Store, app: Celery, broker_url: str, settings: Settings, stop: threading.Event) -> None:
+    """Work until ``stop`` is set. A store or broker that is away is waited for, never a reason to end."""
+    broker = BrokerClient(broker_url)
+    dispatcher = Dispatcher(store, app, broker, LiveSlots(settings.lease_seconds))
+    limits = AttemptLimits(agent=settings.agent_attempts, farm=settings.farm_attempts)
+    reconciler = Reconciler(store, limits, settings.lease_seconds)
+    reconciled = float("-inf")
+    log.info("scheduler_started")
+    try:
+        while not stop.is_set():
+            try:
+                dispatcher.fill()
+                if time.monotonic() - reconciled >= RECONCILE_SECONDS:
+                    reconciler.tick()
+                    reconciled = time.monotonic()
+            except CrbError as error:
+                log.warning("store_away", error=str(error))
+                stop.wait(POLL_SECONDS)
+                continue
+            broker.wait_for_nudge(POLL_SECONDS)
+    finally:
+        broker.close()
+        log.info("scheduler_stopped")

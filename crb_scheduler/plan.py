@@ -1,0 +1,103 @@
+"""Planning a sweep: which pull requests, under which name, and what it extends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from crb_core.agent import AgentBuild
+from crb_core.corpus import Corpus
+from crb_core.errors import InputError
+from crb_core.store.corpora import pull_request_ids, save_corpus
+from crb_core.store.sweeps import JudgePlan, SweepPlan, plan_sweep, set_sweep_state
+from crb_core.store.tables import SweepRow, SweepState, core
+
+__all__ = ["PlannedSweep", "SweepRequest", "choose_pull_requests", "plan"]
+
+sweeps = core(SweepRow)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepRequest:
+    """What a person asked for. ``builds`` pairs a build with its agent's folder (process runner) or None."""
+
+    name: str
+    corpus: Corpus
+    builds: Sequence[tuple[AgentBuild, str | None]]
+    judges: Sequence[JudgePlan]
+    rounds: int
+    snapshot_source: dict[str, Any]
+    pull_requests: Sequence[str]
+    priority: int = 0
+    #: A new sweep even where one of that name exists.
+    force: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedSweep:
+    sweep_id: str
+    name: str
+    new_trials: int
+
+
+def choose_pull_requests(
+    corpus: Corpus, *, keys: Sequence[str] = (), subset: str | None = None, limit: int | None = None
+) -> list[str]:
+    """Pull-request keys in corpus order: all, those named, those of a subset, the first ``limit`` of them.
+
+    InputError for a key or subset that the corpus does not have, and for a choice of none.
+    """
+    all_keys = [entry.pull_request.key for entry in corpus.entries]
+    wanted = set(all_keys)
+    if subset is not None:
+        if subset not in corpus.subsets:
+            known = ", ".join(sorted(corpus.subsets)) or "it has none"
+            raise InputError(f"The corpus {corpus.name} has no subset {subset!r}", remedy=f"Its subsets: {known}")
+        wanted = set(corpus.subsets[subset])
+    for key in keys:
+        if key not in all_keys:
+            raise InputError(
+                f"The corpus {corpus.name} has no pull request {key!r}",
+                remedy=f"`crb corpus show {corpus.name}` lists them",
+            )
+    if keys:
+        wanted &= set(keys)
+    chosen = [key for key in all_keys if key in wanted][:limit]
+    if not chosen:
+        raise InputError("No pull request is left to review", remedy="Widen --pr, --subset or --limit")
+    return chosen
+
+
+def plan(connection: Connection, request: SweepRequest) -> PlannedSweep:
+    """Write a sweep's rows. The same request again adds nothing; a wider one adds what is missing."""
+    corpus_id = save_corpus(connection, request.corpus)
+    ids = pull_request_ids(connection, corpus_id)
+    name = _free_name(connection, request.name) if request.force else request.name
+    sweep_id, new_trials = plan_sweep(
+        connection,
+        SweepPlan(
+            name=name,
+            corpus_id=corpus_id,
+            rounds=request.rounds,
+            builds=request.builds,
+            pull_requests=[ids[key] for key in request.pull_requests],
+            judges=request.judges,
+            snapshot_source=request.snapshot_source,
+            priority=request.priority,
+        ),
+    )
+    set_sweep_state(connection, sweep_id, SweepState.ACTIVE)
+    return PlannedSweep(sweep_id=sweep_id, name=name, new_trials=new_trials)
+
+
+def _free_name(connection: Connection, name: str) -> str:
+    taken = set(connection.execute(select(sweeps.c.name)).scalars())
+    if name not in taken:
+        return name
+    number = 2
+    while f"{name}-{number}" in taken:
+        number += 1
+    return f"{name}-{number}"

@@ -1,0 +1,1 @@
+"""The work side: takes steps, runs containers, asks judges."""

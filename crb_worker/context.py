@@ -1,0 +1,119 @@
+"""What the tasks of one worker process share: store, evidence, sandboxes, snapshots, judges."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import structlog
+from sqlalchemy import select
+
+from crb_core.agent import AgentBuild
+from crb_core.bundled import bundled
+from crb_core.errors import UnavailableError
+from crb_core.evidence import EvidenceStore, open_evidence
+from crb_core.settings import Settings
+from crb_core.store import Store
+from crb_core.store.corpora import load_corpus
+from crb_core.store.judgments import judge_document
+from crb_core.store.steps import AttemptLimits
+from crb_core.store.tables import AttemptRow, SweepRow, core
+from crb_worker.app import BrokerClient
+from crb_worker.judge import load_judge
+from crb_worker.judge.base import Judge
+from crb_worker.sandbox.contract import Sandbox
+from crb_worker.sandbox.select import open_sandbox
+from crb_worker.snapshot import SnapshotCache
+from crb_worker.watcher import Watcher
+
+__all__ = ["WorkerContext"]
+
+log = structlog.get_logger(__name__)
+attempts = core(AttemptRow)
+sweeps = core(SweepRow)
+
+
+class WorkerContext:
+    """Opened once a worker process. Sandboxes and judges are opened at their first use and kept."""
+
+    def __init__(self, settings: Settings, store: Store, broker_url: str, worker: str, review_slots: int) -> None:
+        self.settings = settings
+        self.store = store
+        self.worker = worker
+        self.limits = AttemptLimits(agent=settings.agent_attempts, farm=settings.farm_attempts)
+        self.evidence: EvidenceStore = open_evidence(settings.resolved_evidence_url)
+        self.snapshots = SnapshotCache(settings.home_folder / "snapshots")
+        self.workspace = settings.home_folder / "attempts"
+        self.workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.workspace.chmod(0o700)
+        self.broker = BrokerClient(broker_url)
+        self.review_slots = threading.BoundedSemaphore(review_slots)
+        self._slot_count = review_slots
+        self.watcher = Watcher(store, worker, settings.beat_seconds, every_minute=self.reap)
+        self._lock = threading.Lock()
+        self._sandboxes: dict[str, Sandbox] = {}
+        self._judges: dict[tuple[str, str], Judge] = {}
+
+    def sandbox(self, runner: str) -> Sandbox:
+        """The sandbox of a runner kind; UnavailableError where it cannot run here."""
+        with self._lock:
+            if runner not in self._sandboxes:
+                self._sandboxes[runner] = open_sandbox(runner, slots=self._slot_count)
+            return self._sandboxes[runner]
+
+    def judge(self, judge_id: str, sweep_id: str) -> Judge:
+        """The judge of a fingerprint. UnavailableError when this worker's judge of that name is another one."""
+        key = (judge_id, sweep_id)
+        with self._lock:
+            if key not in self._judges:
+                self._judges[key] = self._open_judge(judge_id, sweep_id)
+            return self._judges[key]
+
+    def _open_judge(self, judge_id: str, sweep_id: str) -> Judge:
+        with self.store.read() as connection:
+            row = judge_document(connection, judge_id)
+            corpus_id = connection.execute(select(sweeps.c.corpus_id).where(sweeps.c.id == sweep_id)).scalar_one()
+            corpus = load_corpus(connection, corpus_id)
+        judge = load_judge(
+            row.document["spec"], corpus=corpus, reference_folder=bundled("corpus") / corpus.name / "reference"
+        )
+        if judge.fingerprint != judge_id:
+            raise UnavailableError(
+                f"The sweep was started with judge {row.name} {judge_id}, this worker has {judge.fingerprint}",
+                remedy="Run the same version of crb on every worker, or judge again with `crb judge run`",
+            )
+        return judge
+
+    def secrets(self, build: AgentBuild) -> dict[str, str]:
+        """Values of the secrets that a build declares, as far as this worker has them."""
+        found = {name: os.environ[name] for name in build.secrets.env if name in os.environ}
+        folder = self.settings.secrets_folder
+        if folder is not None:
+            for path in build.secrets.files:
+                source = folder / Path(path).relative_to("/")
+                if source.is_file():
+                    found[path] = source.read_text()
+        return found
+
+    def nudge(self) -> None:
+        self.broker.nudge()
+
+    def reap(self) -> list[str]:
+        """Remove what attempts that are over left behind on this host."""
+        with self.store.read() as connection:
+            live = set(connection.execute(select(attempts.c.tag).where(attempts.c.outcome.is_(None))).scalars())
+        removed: list[str] = []
+        with self._lock:
+            sandboxes = list(self._sandboxes.values())
+        for sandbox in sandboxes:
+            removed += sandbox.reap(self.settings.farm, live)
+        for line in removed:
+            log.info("reaped", what=line)
+        return removed
+
+    def close(self) -> None:
+        self.watcher.close()
+        for sandbox in self._sandboxes.values():
+            sandbox.close()
+        self.broker.close()

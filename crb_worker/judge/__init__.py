@@ -1,0 +1,88 @@
+"""Judges: who says which golden finding a candidate matches, and what an unmatched candidate is.
+
+``load_judge`` is the one way in. A new judge is one module beside these and one line in the registry.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from crb_core.corpus import Corpus
+from crb_core.errors import InputError
+from crb_worker.judge.base import Classifier, Judge, comparable
+
+__all__ = ["Classifier", "Judge", "JudgeContext", "comparable", "judge_names", "load_judge"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeContext:
+    """What judges are made from. ``options`` are the spec's ``key=value`` pairs.
+
+    ``reference_folder`` holds a corpus's reference judgments as ``<reviewer>/<pull request key>.json``; absent where
+    the corpus has none.
+    """
+
+    corpus: Corpus
+    reference_folder: Path | None = None
+    options: dict[str, str]
+
+
+def load_judge(spec: str, *, corpus: Corpus, reference_folder: Path | None = None) -> Judge:
+    """The judge that ``name`` or ``name:key=value,key=value`` describes, for one corpus.
+
+    Raises InputError for an unknown name or option and for options that are not of that form.
+    """
+    name, _, rest = spec.partition(":")
+    if name not in _REGISTRY:
+        near = difflib.get_close_matches(name, _REGISTRY, n=1)
+        hint = f"Did you mean {near[0]}" if near else f"Choose one of {', '.join(judge_names())}"
+        raise InputError(f"there is no judge {name[:80]!r}", remedy=hint)
+    context = JudgeContext(corpus=corpus, reference_folder=reference_folder, options=_options(name, rest))
+    return _REGISTRY[name](context)
+
+
+def judge_names() -> tuple[str, ...]:
+    """The names that ``load_judge`` knows, in the order in which they are shown."""
+    return tuple(_REGISTRY)
+
+
+def _options(name: str, text: str) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for part in text.split(",") if text else ():
+        key, equals, value = part.partition("=")
+        if not (equals and key and value):
+            raise InputError(
+                f"the option {part[:80]!r} of judge {name} is not of the form key=value",
+                remedy="Write it as name:key=value,key=value",
+            )
+        if key in options:
+            raise InputError(f"the option {key[:80]!r} of judge {name} is given twice", remedy="Keep one of them")
+        options[key] = value
+    return options
+
+
+def _offline(context: JudgeContext) -> Judge:
+    from crb_worker.judge.offline import OfflineJudge
+
+    return OfflineJudge.load(context.corpus, context.options)
+
+
+def _reference(context: JudgeContext) -> Judge:
+    from crb_worker.judge.reference import ReferenceJudge
+
+    if context.options:
+        raise InputError(
+            f"the reference judge has no option {next(iter(context.options))[:80]!r}", remedy="Write only: reference"
+        )
+    if context.reference_folder is None:
+        raise InputError(
+            f"the corpus {context.corpus.name} has no reference judgments",
+            remedy="Use another judge, for example offline",
+        )
+    return ReferenceJudge.load(context.reference_folder, context.corpus)
+
+
+_REGISTRY: dict[str, Callable[[JudgeContext], Judge]] = {"offline": _offline, "reference": _reference}

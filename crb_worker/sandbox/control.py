@@ -1,0 +1,98 @@
+"""The running attempts of a process, and how another thread ends one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from crb_core.agent import Outcome
+from crb_core.errors import InputError
+from crb_worker.sandbox.contract import STOP_OUTCOMES, AttemptRequest
+
+__all__ = ["Control", "Registry", "Stop"]
+
+_STOP_SENTENCES = {
+    Outcome.TIMEOUT: "The farm ended the attempt because its time was over.",
+    Outcome.CANCELLED: "The attempt was cancelled.",
+    Outcome.LOST: "The worker lost its hold on the attempt and ended it.",
+}
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Why the farm itself ended an attempt."""
+
+    outcome: Outcome
+    detail: str
+
+
+class Control:
+    """The stop flag of one attempt, and the way to kill what runs once there is something to kill."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stop: Stop | None = None
+        self._kill: Callable[[], None] | None = None
+
+    @property
+    def stopped(self) -> Stop | None:
+        return self._stop
+
+    def arm(self, kill: Callable[[], None]) -> None:
+        """From now on ``kill`` ends the agent; it is called at once if a stop came first."""
+        with self._lock:
+            self._kill = kill
+            if self._stop is not None:
+                kill()
+
+    def disarm(self) -> None:
+        """Nothing is left to kill. When this returns, ``kill`` is not running and will not be called again."""
+        with self._lock:
+            self._kill = None
+
+    def stop(self, outcome: Outcome, detail: str) -> None:
+        """The first stop decides the outcome; later ones only kill again."""
+        with self._lock:
+            if self._stop is None:
+                self._stop = Stop(outcome, detail)
+            if self._kill is not None:
+                self._kill()
+
+
+class Registry:
+    """The attempts that run in this process, by id."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: dict[str, Control] = {}
+
+    @contextmanager
+    def running(self, request: AttemptRequest) -> Iterator[Control]:
+        """Registers the attempt while it runs; InputError if it already does."""
+        control = Control()
+        with self._lock:
+            if request.attempt_id in self._running:
+                raise InputError(f"attempt {request.attempt_id} already runs in this process")
+            self._running[request.attempt_id] = control
+        try:
+            yield control
+        finally:
+            with self._lock:
+                del self._running[request.attempt_id]
+
+    def count(self) -> int:
+        with self._lock:
+            return len(self._running)
+
+    def stop(self, attempt_id: str, outcome: Outcome) -> bool:
+        """See ``Sandbox.stop``."""
+        if outcome not in STOP_OUTCOMES:
+            raise InputError(f"an attempt cannot be stopped as {outcome}")
+        with self._lock:
+            control = self._running.get(attempt_id)
+        if control is None:
+            return False
+        control.stop(outcome, _STOP_SENTENCES[outcome])
+        return True

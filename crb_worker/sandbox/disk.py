@@ -1,0 +1,77 @@
+"""How much an attempt has written: polled while it runs, so that a disk bomb ends within its limit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from crb_core.agent import Outcome
+from crb_worker.sandbox.control import Stop
+from crb_worker.sandbox.folder import disk_usage
+
+__all__ = ["DiskWatch"]
+
+_MIB = 1024 * 1024
+#: Seconds between two measurements, at least.
+_INTERVAL = 0.5
+#: Measuring takes at most this share of the time, so that a tree of a million files does not occupy a core.
+_SHARE = 0.1
+
+
+class DiskWatch:
+    """Compares what ``out`` and the other ``written`` folders use with a limit.
+
+    ``baseline`` (bytes) was there before the agent and is not charged. ``more`` gives folders that are known only
+    once the agent runs; ``engine_bytes`` what the engine says of a layer that this process may not look into.
+    """
+
+    def __init__(
+        self,
+        limit_mib: int,
+        out: Path,
+        written: Iterable[Path],
+        *,
+        baseline: int = 0,
+        more: Callable[[], Iterable[Path]] = tuple,
+        engine_bytes: Callable[[], int] = int,
+    ) -> None:
+        self._limit_mib = limit_mib
+        self._out = out
+        self._written = tuple(written)
+        self._baseline = baseline
+        self._more = more
+        self._engine_bytes = engine_bytes
+        self._all: tuple[Path, ...] | None = None
+        self._next = time.monotonic() + _INTERVAL
+
+    def seconds_to_next(self) -> float:
+        return max(0.0, self._next - time.monotonic())
+
+    def check(self) -> Stop | None:
+        """Measure if it is time to. A Stop if more is used than allowed."""
+        began = time.monotonic()
+        if began < self._next:
+            return None
+        stop = self._measure()
+        ended = time.monotonic()
+        self._next = ended + max(_INTERVAL, (ended - began) / _SHARE)
+        return stop
+
+    def _measure(self) -> Stop | None:
+        limit = self._limit_mib * _MIB
+        if disk_usage(self._out, limit=limit) > limit:
+            return Stop(
+                Outcome.OUTPUT_TOO_LARGE,
+                f"The agent wrote more than {self._limit_mib} MiB into its output folder and was ended.",
+            )
+        if self._all is None:
+            self._all = (self._out, *self._written, *self._more())
+        room = limit + self._baseline
+        if disk_usage(*self._all, limit=room) + self._engine_bytes() > room:
+            return Stop(
+                Outcome.NONZERO_EXIT,
+                f"The agent wrote more than {self._limit_mib} MiB to disk (checkout, temporary files and output"
+                " together) and was ended.",
+            )
+        return None

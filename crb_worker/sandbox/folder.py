@@ -1,0 +1,117 @@
+"""The folder of one attempt: made before the agent, measured while it runs, removed after it.
+
+Only the farm's user enters it (mode 0700); the folders inside are open to every user, since an image may run as any.
+Its name is made from the farm's name and the attempt id, so that a reaper needs nothing but the folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from crb_worker.sandbox.contract import AttemptRequest
+
+__all__ = ["AttemptFolder", "attempt_folders", "copy_tree", "disk_usage", "remove_tree"]
+
+#: Deeper nesting than this is not measured but counted as over any limit.
+_MAX_MEASURED_DEPTH = 256
+#: Bytes that an entry costs beside its blocks (inode and folder entry), so that empty files count too.
+_ENTRY_BYTES = 512
+
+
+def _prefix(farm: str) -> str:
+    return hashlib.sha256(farm.encode()).hexdigest()[:12] + "."
+
+
+class AttemptFolder:
+    """``out`` always; ``upper`` and ``layer`` for an overlay, or ``repo`` for a copy; ``secrets`` where there are any."""
+
+    def __init__(self, request: AttemptRequest) -> None:
+        self.path = request.workspace / (_prefix(request.farm) + request.attempt_id)
+        self.out = self.path / "out"
+        self.upper = self.path / "upper"
+        self.layer = self.path / "layer"
+        self.repo = self.path / "repo"
+        self.secrets = self.path / "secrets"
+
+    def create(self) -> None:
+        """Make the folder and ``out``. FileExistsError if an earlier attempt of this id left one."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path.mkdir(mode=0o700)
+        self.open_folder(self.out)
+
+    def open_folder(self, path: Path) -> Path:
+        """A folder inside that every user may write to, whatever the umask is."""
+        path.mkdir()
+        path.chmod(0o777)
+        return path
+
+
+def attempt_folders(workspace: Path, farm: str) -> Iterator[tuple[str, Path]]:
+    """(attempt id, folder) of every attempt of ``farm`` in ``workspace``."""
+    prefix = _prefix(farm)
+    if workspace.is_dir():
+        for path in sorted(workspace.iterdir()):
+            if path.name.startswith(prefix):
+                yield path.name.removeprefix(prefix), path
+
+
+def copy_tree(source: Path, target: Path) -> None:
+    """Copy a checkout with its modes and links, sharing blocks where the file system can, never by hard links."""
+    flags = ["-c", "-R", "-p"] if sys.platform == "darwin" else ["-a", "--reflink=auto"]
+    done = subprocess.run(["cp", *flags, f"{source}/.", str(target)], capture_output=True, check=False)  # noqa: S603, S607
+    if done.returncode != 0:
+        problem = done.stderr.decode(errors="replace").strip().splitlines()
+        raise OSError(f"the checkout cannot be copied: {problem[-1] if problem else 'cp failed'}")
+
+
+def disk_usage(*roots: Path, limit: int) -> int:
+    """Bytes that the trees use on disk; measuring ends soon after ``limit`` is passed.
+
+    Sparse files count what they occupy, hard links once. Folders that may not be read count nothing.
+    """
+    total = 0
+    linked: set[tuple[int, int]] = set()
+    pending = [(str(root), 0) for root in roots]
+    while pending:
+        path, depth = pending.pop()
+        if depth > _MAX_MEASURED_DEPTH:
+            return limit + 1
+        try:
+            entries = os.scandir(path)
+        except OSError:
+            continue
+        with entries:
+            for entry in entries:
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except OSError:
+                    continue
+                if status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode):
+                    if (status.st_dev, status.st_ino) in linked:
+                        continue
+                    linked.add((status.st_dev, status.st_ino))
+                total += status.st_blocks * 512 + _ENTRY_BYTES
+                if stat.S_ISDIR(status.st_mode):
+                    pending.append((entry.path, depth + 1))
+                if total > limit:
+                    return total
+    return total
+
+
+def remove_tree(path: Path) -> bool:
+    """Remove a folder with everything in it, however deep. False where something is left that only root may remove."""
+    try:
+        shutil.rmtree(path)
+    except FileNotFoundError:
+        return True
+    except (OSError, RecursionError):
+        # rm walks relative to folders, so that neither path length nor depth stops it.
+        subprocess.run(["rm", "-rf", "--", str(path)], capture_output=True, check=False)  # noqa: S603, S607
+    return not os.path.lexists(path)

@@ -1,0 +1,153 @@
+"""Removing what attempts left: containers, volumes and networks by label, folders by name."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+
+from crb_worker.sandbox.contract import ATTEMPT_LABEL, FARM_LABEL, WORKSPACE_LABEL
+from crb_worker.sandbox.engine import Engine, EngineFailureError, bind_mount, engine_calls
+from crb_worker.sandbox.folder import attempt_folders, remove_tree
+
+__all__ = ["Janitor", "Leftovers", "remove_container"]
+
+_log = structlog.get_logger(__name__)
+#: Seconds that removing one folder in a container may take.
+_JANITOR_SECONDS = 120
+
+
+class Janitor:
+    """Removes folders that hold files of other users, which a farm that is not root may not remove itself.
+
+    A container does it, from the first of ``images`` that is here and holds ``rm``.
+    """
+
+    def __init__(self, engine: Engine, *images: str) -> None:
+        self._engine = engine
+        self._images = images
+
+    def remove(self, path: Path, labels: dict[str, str], *more_images: str) -> bool:
+        """Remove the folder ``path``. False if it is still there; what remains is left for the next reaping."""
+        if remove_tree(path):
+            return True
+        for image in (*self._images, *more_images):
+            with contextlib.suppress(EngineFailureError):
+                self._empty(path, image, labels)
+            if remove_tree(path):
+                return True
+        _log.warning("attempt_folder_left", folder=str(path), remedy="remove it as root")
+        return False
+
+    def _empty(self, path: Path, image: str, labels: dict[str, str]) -> None:
+        api = self._engine.api
+        inside = sorted(f"/attempt/{entry.name}" for entry in path.iterdir())
+        with engine_calls("removing an attempt's files"):
+            config = api.create_host_config(
+                mounts=[bind_mount("/attempt", path)],
+                network_mode="none",
+                cap_drop=["ALL"],
+                cap_add=["DAC_OVERRIDE", "FOWNER"],
+                security_opt=["no-new-privileges"],
+            )
+            container = api.create_container(
+                image,
+                command=["-rf", "--", *inside],
+                entrypoint=["rm"],
+                user="0",
+                host_config=config,
+                labels=labels,
+                use_config_proxy=False,
+            )["Id"]
+            try:
+                api.start(container)
+                api.wait(container, timeout=_JANITOR_SECONDS)
+            finally:
+                remove_container(self._engine, container)
+
+
+def remove_container(engine: Engine, container: str) -> bool:
+    """Kill and remove a container with its anonymous volumes; never waits for its process to agree.
+
+    True if it is gone afterwards.
+    """
+    try:
+        with engine_calls("removing a container"):
+            engine.api.remove_container(container, v=True, force=True)
+    except EngineFailureError as error:
+        # 404: gone already. 409: another removal is under way.
+        if error.status not in {404, 409}:
+            _log.warning("container_left", container=container, problem=error.problem)
+            return False
+    return True
+
+
+@dataclass
+class Leftovers:
+    """What attempts of one farm left, listed before it is asked which attempts are live."""
+
+    engine: Engine | None
+    farm: str
+    workspaces: set[Path]
+    _things: list[tuple[str, str, str, str]] = field(default_factory=list)
+    _folders: list[tuple[str, Path]] = field(default_factory=list)
+
+    def find(self) -> None:
+        """List them. EngineFailureError if there is an engine that does not answer."""
+        if self.engine is not None:
+            self._find_in(self.engine)
+        for workspace in sorted(self.workspaces):
+            self._folders += attempt_folders(workspace, self.farm)
+
+    def _find_in(self, engine: Engine) -> None:
+        ours = {"label": f"{FARM_LABEL}={self.farm}"}
+        with engine_calls("listing what the farm left"):
+            containers = engine.api.containers(all=True, filters=ours)
+            volumes = engine.api.volumes(filters=ours)["Volumes"] or []
+            networks = engine.api.networks(filters=ours)
+        # Containers first: they hold volumes and networks in use.
+        for kind, id_key, things in (
+            ("container", "Id", containers),
+            ("volume", "Name", volumes),
+            ("network", "Id", networks),
+        ):
+            for thing in things:
+                labels = thing.get("Labels") or {}
+                self._things.append((kind, thing[id_key], thing[id_key][:12], labels.get(ATTEMPT_LABEL, "")))
+                if WORKSPACE_LABEL in labels:
+                    self.workspaces.add(Path(labels[WORKSPACE_LABEL]))
+
+    def remove(self, live: Collection[str], janitor: Janitor | None) -> list[str]:
+        """Remove what belongs to no live attempt; one line for each thing that is gone."""
+        removed = [
+            f"{kind} {shown} of attempt {attempt}"
+            for kind, thing, shown, attempt in self._things
+            if attempt not in live and self.engine is not None and _remove(self.engine, kind, thing)
+        ]
+        for attempt, path in self._folders:
+            if attempt in live:
+                continue
+            gone = remove_tree(path)
+            if not gone and janitor is not None:
+                gone = janitor.remove(path, {FARM_LABEL: self.farm, ATTEMPT_LABEL: attempt})
+            if gone:
+                removed.append(f"folder {path.name} of attempt {attempt}")
+        return removed
+
+
+def _remove(engine: Engine, kind: str, thing: str) -> bool:
+    if kind == "container":
+        return remove_container(engine, thing)
+    try:
+        with engine_calls(f"removing a {kind}"):
+            if kind == "volume":
+                engine.api.remove_volume(thing, force=True)
+            else:
+                engine.api.remove_network(thing)
+    except EngineFailureError as error:
+        # 404: it went with its container. Anything else is still in use, and the next reaping has it.
+        return error.status == 404
+    return True

@@ -1,0 +1,32 @@
+"""The classify step: labels for the candidates that claim no golden finding (seed A 6.3)."""
+
+from __future__ import annotations
+
+from crb_core import claims
+from crb_core.errors import InputError
+from crb_core.store.judgments import finish_classify, load_judged, load_trial
+from crb_core.store.steps import TakenStep
+from crb_worker.context import WorkerContext
+from crb_worker.judge.base import Classifier
+from crb_worker.tasks.judging import judge_step
+
+__all__ = ["classify_step"]
+
+
+def classify_step(context: WorkerContext, step_id: int) -> None:
+    """Classify one trial's unmatched candidates with one judge."""
+
+    def work(step: TakenStep) -> bool:
+        with context.store.read() as connection:
+            trial = load_trial(connection, step.trial_id)
+            judged = load_judged(connection, step.trial_id, step.judge_id)
+        judge = context.judge(step.judge_id, step.sweep_id)
+        if not isinstance(judge, Classifier):
+            raise InputError(f"The judge {judge.name} does not classify")
+        resolved = claims.resolve(judged.correspondences, len(judged.golden))
+        unmatched = [place for place in range(len(judged.candidates)) if place not in resolved.claimed]
+        classifications = judge.classify(judged.key, judged.candidates, unmatched, protocol=trial.protocol)
+        with context.store.write() as connection:
+            return finish_classify(connection, step, classifications)
+
+    judge_step(context, step_id, work)

@@ -1,0 +1,32 @@
+"""The match step: correspondences between a trial's candidates and the golden findings."""
+
+from __future__ import annotations
+
+from crb_core.store.judgments import finish_match, load_judged, load_trial
+from crb_core.store.steps import TakenStep
+from crb_core.store.tables import Stage
+from crb_worker.context import WorkerContext
+from crb_worker.tasks.judging import judge_step
+
+__all__ = ["match_step"]
+
+
+def match_step(context: WorkerContext, step_id: int) -> None:
+    """Match one trial with one judge."""
+
+    def work(step: TakenStep) -> bool:
+        with context.store.read() as connection:
+            trial = load_trial(connection, step.trial_id)
+            judged = load_judged(connection, step.trial_id, step.judge_id)
+        judge = context.judge(step.judge_id, step.sweep_id)
+        # No transaction is open while a judge works.
+        correspondences = judge.match(judged.key, judged.candidates, judged.golden, protocol=trial.protocol)
+        with context.store.write() as connection:
+            return finish_match(
+                connection,
+                step,
+                correspondences,
+                next_stage=Stage.CLASSIFY if judge.classifies else Stage.SCORE,
+            )
+
+    judge_step(context, step_id, work)

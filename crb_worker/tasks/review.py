@@ -1,0 +1,178 @@
+"""The review step: one attempt of a trial in its own container."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from crb_core.agent import Outcome
+from crb_core.errors import CrbError, InputError, StoreError
+from crb_core.store.judgments import TrialContext, add_judge_steps, load_trial, save_candidates
+from crb_core.store.steps import TakenStep, finish_attempt, take
+from crb_core.store.tables import StepState
+from crb_worker.context import WorkerContext
+from crb_worker.sandbox.contract import AttemptRequest, AttemptResult, Sandbox
+from crb_worker.snapshot import SnapshotSource
+
+__all__ = ["review_step"]
+
+log = structlog.get_logger(__name__)
+
+#: How long a finished review waits for a store that is away, before its attempt counts as lost.
+FINISH_PATIENCE_SECONDS = 120.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ended:
+    """How an attempt ended, in the words of the attempt row."""
+
+    outcome: Outcome
+    detail: str
+    values: dict[str, Any]
+    result: AttemptResult | None = None
+    final: bool = False
+
+
+def review_step(context: WorkerContext, step_id: int) -> None:
+    """Take a review step, run its container and store what came of it."""
+    with context.review_slots:
+        step = take(context.store, step_id, context.worker)
+        if step is None:
+            return
+        with structlog.contextvars.bound_contextvars(
+            sweep=step.sweep_id, trial=step.trial_id, attempt=step.attempt_number
+        ):
+            _review(context, step)
+    context.nudge()
+
+
+def _review(context: WorkerContext, step: TakenStep) -> None:
+    stopped: list[Outcome] = []
+    running: list[Sandbox] = []
+    assert step.attempt_tag is not None
+
+    def stop(outcome: Outcome) -> None:
+        stopped.append(outcome)
+        for sandbox in running:
+            sandbox.stop(step.attempt_tag or "", outcome)
+
+    with context.watcher.hold(step, stop):
+        try:
+            with context.store.read() as connection:
+                trial = load_trial(connection, step.trial_id)
+            log.info(
+                "review_started",
+                agent=trial.build.agent,
+                pull_request=trial.pull_request.key,
+                round=trial.round,
+            )
+            ended = _run(context, step, trial, running, stopped)
+        except InputError as error:
+            # The same input gives the same error: another attempt would only repeat it.
+            ended = _Ended(outcome=Outcome.ENGINE_ERROR, detail=str(error), values={}, final=True)
+        except CrbError as error:
+            ended = _Ended(outcome=Outcome.ENGINE_ERROR, detail=str(error), values={})
+        except Exception as error:
+            log.exception("review_failed_in_the_farm")
+            ended = _Ended(
+                outcome=Outcome.ENGINE_ERROR, detail=f"The farm failed: {type(error).__name__}: {error}", values={}
+            )
+        state = _patiently(lambda: _finish(context, step, ended))
+    log.info("review_finished", outcome=ended.outcome.value, detail=ended.detail, state=state and state.value)
+
+
+def _run(
+    context: WorkerContext,
+    step: TakenStep,
+    trial: TrialContext,
+    running: list[Sandbox],
+    stopped: list[Outcome],
+) -> _Ended:
+    prepared = time.monotonic()
+    sandbox = context.sandbox(trial.build.runner)
+    snapshot = context.snapshots.get(SnapshotSource.model_validate(trial.snapshot_source), trial.pull_request)
+    snapshot_ms = (time.monotonic() - prepared) * 1000
+    running.append(sandbox)
+    if stopped:
+        return _Ended(outcome=stopped[0], detail="Stopped before the container started", values={})
+    assert step.attempt_tag is not None
+    assert step.attempt_number is not None
+    result = sandbox.run(
+        AttemptRequest(
+            attempt_id=step.attempt_tag,
+            attempt_number=step.attempt_number,
+            round=trial.round,
+            pull_request=trial.pull_request,
+            build=trial.build,
+            repo=snapshot.repo,
+            pr_files=snapshot.pr_files,
+            workspace=context.workspace,
+            farm=context.settings.farm,
+            in_diff=snapshot.diff.in_diff,
+            secrets=context.secrets(trial.build),
+        )
+    )
+    # Blob before row: a row never names evidence that is not there.
+    evidence = {
+        name: context.evidence.put(data)
+        for name, data in (
+            ("findings", result.findings_bytes),
+            ("stdout", result.stdout),
+            ("stderr", result.stderr),
+        )
+        if data is not None
+    }
+    return _Ended(
+        outcome=result.outcome,
+        detail=result.detail,
+        result=result,
+        values={
+            "review_ms": result.review_ms,
+            "engine_ms": result.engine_ms,
+            "exit_code": result.exit_code,
+            "image_id": result.image_id,
+            "host": result.host,
+            "concurrent": result.concurrent,
+            "cpus": trial.build.limits.cpus,
+            "phases_ms": {"snapshot": snapshot_ms, **result.phases},
+            "usage": result.usage,
+            "evidence": evidence
+            | {f"{name}_truncated": True for name in ("stdout", "stderr") if getattr(result, f"{name}_truncated")},
+        },
+    )
+
+
+def _finish(context: WorkerContext, step: TakenStep, ended: _Ended) -> StepState | None:
+    with context.store.write() as connection:
+        state = finish_attempt(
+            connection,
+            step,
+            outcome=ended.outcome,
+            detail=ended.detail,
+            values=ended.values,
+            limits=context.limits,
+            final=ended.final,
+        )
+        if state is StepState.DONE:
+            assert ended.result is not None
+            save_candidates(connection, step.trial_id, ended.result.findings)
+            add_judge_steps(connection, step)
+    return state
+
+
+def _patiently(finish: Callable[[], StepState | None]) -> StepState | None:
+    """A review may have cost money: keep its result until the store answers, as long as that makes sense."""
+    deadline = time.monotonic() + FINISH_PATIENCE_SECONDS
+    while True:
+        try:
+            return finish()
+        except StoreError as error:
+            if time.monotonic() > deadline:
+                log.exception("review_result_dropped")
+                return None
+            log.warning("store_away", error=str(error))
+            time.sleep(1)

@@ -1,0 +1,25 @@
+"""The score step: the metrics of one judgment. Tables recompute them; this copy is what a trial page shows."""
+
+from __future__ import annotations
+
+from crb_core.aggregate import to_json
+from crb_core.metrics import score
+from crb_core.store.judgments import finish_score, load_judged
+from crb_core.store.steps import TakenStep
+from crb_worker.context import WorkerContext
+from crb_worker.tasks.judging import judge_step
+
+__all__ = ["score_step"]
+
+
+def score_step(context: WorkerContext, step_id: int) -> None:
+    """Score one trial under one judge."""
+
+    def work(step: TakenStep) -> bool:
+        with context.store.read() as connection:
+            judged = load_judged(connection, step.trial_id, step.judge_id)
+        document = to_json(score([judged]))
+        with context.store.write() as connection:
+            return finish_score(connection, step, document)
+
+    judge_step(context, step_id, work)
