@@ -83,17 +83,19 @@ def progress_view(progress: SweepProgress, rate: Rate, elapsed: float) -> Render
 _COLUMNS_ALWAYS = {TrialState.WAITING, TrialState.REVIEWING, TrialState.JUDGING, TrialState.SCORED}
 
 
-def follow(store: Store, sweep_id: str, *, check: Callable[[], None] = lambda: None) -> SweepProgress:
+def follow(
+    store: Store, sweep_id: str, *, check: Callable[[], None] = lambda: None, quiet: bool = False
+) -> SweepProgress:
     """Draw a sweep's progress until nothing of it waits or runs. ``check`` may raise to end it early.
 
-    Without a terminal one line is printed every few seconds instead.
+    Without a terminal one line is printed every few seconds instead, and nothing when ``quiet``.
     """
     rate, started = Rate(), time.monotonic()
     with store.read() as connection:
         progress = read_progress(connection, sweep_id)
     rate.add(progress.ended)
-    if not console.is_terminal:
-        return _follow_in_lines(store, sweep_id, progress, check)
+    if quiet or not console.is_terminal:
+        return _follow_in_lines(store, sweep_id, progress, check, quiet=quiet)
     with Live(progress_view(progress, rate, 0.0), console=console, refresh_per_second=4, transient=True) as live:
         while not progress.finished:
             time.sleep(REFRESH_SECONDS)
@@ -105,11 +107,13 @@ def follow(store: Store, sweep_id: str, *, check: Callable[[], None] = lambda: N
     return progress
 
 
-def _follow_in_lines(store: Store, sweep_id: str, progress: SweepProgress, check: Callable[[], None]) -> SweepProgress:
+def _follow_in_lines(
+    store: Store, sweep_id: str, progress: SweepProgress, check: Callable[[], None], *, quiet: bool
+) -> SweepProgress:
     printed = float("-inf")
     while True:
         now = time.monotonic()
-        if progress.finished or now - printed >= 5:
+        if not quiet and (progress.finished or now - printed >= 5):
             states = ", ".join(f"{count} {state}" for state, count in sorted(progress.by_state.items()))
             print(f"{progress.name}: {progress.ended}/{progress.trials} trials ended ({states})", flush=True)
             printed = now

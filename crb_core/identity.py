@@ -5,13 +5,15 @@ identity. An identity is hashed over its canonical form: text in Unicode normal 
 roles sorted, then ``crb_core.corpus.canonical_json`` (sorted keys, no spaces, UTF-8), then SHA-256. The form is tagged
 with its name and version, so that a trial and a row never share a hash.
 
-Worked example: the row identity of ``crb_core.identity.EXAMPLE`` has the canonical form
+Worked example: the row identity with reviewer tool ``café``, configuration fingerprint ``c0ffee``, model role
+``reviewer: model-1``, reviewer build ``docker sha256:ab12``, harness ``crb.contract/1``, adapter ``container``, corpus
+fingerprint ``5eed``, protocol ``reviewbench`` and judge ``offline:1`` has, in one line, the canonical form
 
     {"crb.row-identity/1":{"adapter":"container","configuration_fingerprint":"c0ffee","corpus_fingerprint":"5eed",
     "harness":"crb.contract/1","judge":"offline:1","model_roles":[["reviewer","model-1"]],"protocol":"reviewbench",
-    "reviewer_build":"docker sha256:ab12","reviewer_tool":"caf\u00e9"}}
+    "reviewer_build":"docker sha256:ab12","reviewer_tool":"café"}}
 
-in one line without the breaks, which hashes to 3c9b.
+and the SHA-256 f0580916cb34f8a8d5d710d0abf16c4a3da1b7e1d92e46a0d13a5ce0cd782c0e, however the é is composed.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from crb_core.corpus import fingerprint
 from crb_core.errors import InputError
 from crb_core.finding import NonBlank, Record
 
-__all__ = ["EXAMPLE", "RowIdentity", "TrialIdentity", "differences", "require_same"]
+__all__ = ["RowIdentity", "TrialIdentity", "differences", "require_same"]
 
 
 class _Identity(Record):
@@ -137,7 +139,7 @@ def require_same(identities: Sequence[I]) -> I:
         if found:
             fields = "; ".join(f"{name}: {left!r} and {right!r}" for name, (left, right) in found.items())
             raise InputError(
-                f"results of different identities cannot be combined: number 0 and number {position} differ in {fields}",
+                f"results of different identities cannot be combined: 0 and {position} differ in {fields}",
                 remedy="Show them as separate rows",
             )
     return first
@@ -162,16 +164,3 @@ def _normal(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _normal(each) for key, each in value.items()}
     return value
-
-
-EXAMPLE = RowIdentity(
-    reviewer_tool="cafe\u0301",
-    configuration_fingerprint="c0ffee",
-    model_roles=(ModelRole(role="reviewer", model="model-1"),),
-    reviewer_build="docker sha256:ab12",
-    harness="crb.contract/1",
-    adapter="container",
-    corpus_fingerprint="5eed",
-    protocol="reviewbench",
-    judge="offline:1",
-)

@@ -224,8 +224,8 @@ def _line_counts(git: Git, commit: str) -> dict[str, int]:
     blobs: list[str] = []
     for entry in git.run("ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0"):
         if entry:
-            head, path = entry.split(b"\t", 1)
-            paths.append(os.fsdecode(path))
+            head, name = entry.split(b"\t", 1)
+            paths.append(os.fsdecode(name))
             blobs.append(head.decode("ascii").split(" ")[2])
     answer = git.run("cat-file", "--batch=%(objectsize)", stdin="".join(f"{blob}\n" for blob in blobs).encode())
     counts: dict[str, int] = {}

@@ -55,11 +55,11 @@ def check_commits(text: PullRequestText, base: str, head: str) -> None:
 
 
 def _base_tree(git: Git, text: PullRequestText, index: Path) -> str:
-    names = "".join(f"{file.source.absolute()}\n" for file in text.files)
+    names = "".join(f"{source.absolute()}\n" for _, source in text.files)
     blobs = git.text("hash-object", "-w", "--no-filters", "--stdin-paths", stdin=names.encode()).splitlines()
     entries = b"".join(
-        f"{'100755' if file.executable else '100644'} {blob}\t{file.path}\0".encode()
-        for file, blob in zip(text.files, blobs, strict=True)
+        f"{'100755' if path in text.executable else '100644'} {blob}\t{path}\0".encode()
+        for (path, _), blob in zip(text.files, blobs, strict=True)
     )
     git.run("update-index", "-z", "--index-info", stdin=entries, index=index)
     return git.text("write-tree", index=index)

@@ -64,13 +64,19 @@ class Problems:
             self.note(error)
             return None
 
-    def record(self, model: type[Model], data: Any, *, file: Path | str, field: str = "") -> Model | None:
-        """``data`` as a record, types taken strictly, or None after noting every field that is wrong."""
+    def record(
+        self, model: type[Model], data: Any, *, file: Path | str, field: str = "", flat: str = ""
+    ) -> Model | None:
+        """``data`` as a record, types taken strictly, or None after noting every field that is wrong.
+
+        ``flat`` names a part of the record whose fields the file keeps one level higher.
+        """
         try:
             return model.model_validate_json(json.dumps(data), strict=True)
         except ValidationError as error:
             for detail in error.errors(include_url=False, include_context=False, include_input=False):
-                place = field_path(detail["loc"])
+                parts = detail["loc"]
+                place = field_path(parts[1:] if parts[:1] == (flat,) and parts[1:] else parts)
                 self.add(_sentence(detail["type"], detail["msg"]), file=file, field=_join(field, place) or None)
         except (TypeError, ValueError) as error:
             self.add(f"the value has no place in this format: {error}", file=file, field=field or None)

@@ -66,7 +66,7 @@ def golden_from_json(
         if not isinstance(item, dict):
             problems.add("a finding must be an object", file=file, field=field)
             continue
-        finding = problems.record(GoldenFinding, _nested(item), file=file, field=field)
+        finding = problems.record(GoldenFinding, _nested(item), file=file, field=field, flat="label")
         if finding is None:
             continue
         if finding.file is None:

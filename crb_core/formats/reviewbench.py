@@ -50,7 +50,7 @@ class _GoldenPullRequest(Record):
 class _GoldenFile(Record):
     pr_key: str
     pr: _GoldenPullRequest
-    findings: tuple[dict[str, Any], ...]
+    findings: tuple[Any, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +196,7 @@ def _pull_request(
         if name in item:
             data[target] = item[name]
     before = len(problems.found)
-    record = problems.record(PullRequest, data, file=manifest, field=field)
+    record = problems.record(PullRequest, data, file=manifest, field=field, flat="traits")
     if record is None:
         _name_as_manifest(problems, before, field)
         return None
@@ -215,7 +215,7 @@ def _name_as_manifest(problems: Problems, start: int, field: str) -> None:
     """Name the manifest's own fields in problems that were found under the record's names."""
     for error in problems.found[start:]:
         if error.where and error.where.field:
-            name = error.where.field.removeprefix(f"{field}.").removeprefix("traits.")
+            name = error.where.field.removeprefix(f"{field}.")
             name = {"number": "pr_number", "key": "repo"}.get(name, name)
             error.where = Where(file=error.where.file, field=f"{field}.{name}")
 

@@ -13,7 +13,6 @@ all are there. Nothing here runs git: whether the patch applies and the ids are 
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,16 +21,16 @@ from pydantic import Field, StringConstraints, ValidationError, field_validator
 
 from crb_core.corpus import Corpus, CorpusEntry, CorpusName, Producer
 from crb_core.diff import DiffIndex
-from crb_core.errors import CrbError, InputError, Where, first_problem
+from crb_core.errors import InputError, Where, first_problem
 from crb_core.finding import GoldenFinding, NonBlank, Record
 from crb_core.formats.checked import Problems
 from crb_core.formats.golden import VOCABULARIES, golden_from_json, has_true_positive
-from crb_core.formats.paths import path_problem, tree_path_problem
+from crb_core.formats.paths import path_problem
 from crb_core.formats.recordings import Recording, Reference, read_recording, read_reference
+from crb_core.formats.text_tree import read_patch, read_tree
 from crb_core.pull_request import PullRequest, PullRequestTraits, Sha
 
 __all__ = [
-    "BaseFile",
     "CorpusText",
     "PullRequestText",
     "ReviewerText",
@@ -43,8 +42,6 @@ __all__ = [
 
 CHANGE_TYPES = ("feature", "fix", "refactor", "performance", "dependency", "infrastructure", "docs", "tests")
 COMPLEXITIES = ("simple", "moderate", "complex")
-#: A text corpus is reviewed by people; a file above this (bytes) is no text that anyone reviews.
-MAX_FILE_BYTES = 1024 * 1024
 SEAL = "Run crb corpus validate --seal"
 
 Key = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")]
@@ -108,21 +105,16 @@ class _PullRequestFile(Record):
 
 
 class _GoldenFile(Record):
-    findings: tuple[dict[str, Any], ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class BaseFile:
-    """One file of a base tree: its path in the repository, where its bytes are, and whether its mode is 755."""
-
-    path: str
-    source: Path
-    executable: bool
+    findings: tuple[Any, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PullRequestText:
-    """One pull request as text. ``base`` and ``head`` are the commit ids that its file states, None before sealing."""
+    """One pull request as text.
+
+    ``base`` and ``head`` are the commit ids that its file states, None before sealing. ``files`` pairs each path of the
+    base tree with the file that holds its bytes; ``executable`` are the paths with mode 755.
+    """
 
     key: str
     folder: Path
@@ -133,7 +125,8 @@ class PullRequestText:
     base: str | None
     head: str | None
     traits: PullRequestTraits
-    files: tuple[BaseFile, ...]
+    files: tuple[tuple[str, Path], ...]
+    executable: frozenset[str]
     patch: bytes
     diff: DiffIndex
 
@@ -294,8 +287,8 @@ def read_pull_request_text(folder: Path, problems: Problems) -> PullRequestText 
     path = folder / "pull_request.toml"
     raw = problems.toml(path)
     settings = None if raw is None else problems.record(_PullRequestFile, raw, file=path)
-    files = _read_tree(folder / "base", problems)
-    patch, diff = _read_patch(folder / "change.patch", problems)
+    files = read_tree(folder / "base", problems)
+    patch, diff = read_patch(folder / "change.patch", problems)
     if settings is None or files is None or diff is None:
         return None
     for place, name in enumerate(settings.executable):
@@ -334,10 +327,8 @@ def read_pull_request_text(folder: Path, problems: Problems) -> PullRequestText 
         base=settings.base,
         head=settings.head,
         traits=traits,
-        files=tuple(
-            BaseFile(path=name, source=source, executable=name in settings.executable)
-            for name, source in sorted(files.items())
-        ),
+        files=tuple(sorted(files.items())),
+        executable=frozenset(settings.executable),
         patch=patch,
         diff=diff,
     )
@@ -384,74 +375,6 @@ def _read_golden(path: Path, protocol: str, problems: Problems) -> tuple[GoldenF
     if not has_true_positive(findings):
         problems.add("a pull request needs at least one finding that is tp", file=path, field="findings")
     return findings
-
-
-def _read_patch(path: Path, problems: Problems) -> tuple[bytes, DiffIndex | None]:
-    try:
-        data = path.read_bytes()
-        diff = DiffIndex.parse(data, str(path))
-    except OSError as error:
-        problems.add(f"the patch cannot be read: {error.strerror}", file=path)
-        return b"", None
-    except CrbError as error:
-        problems.note(error)
-        return b"", None
-    if not diff.files_changed:
-        problems.add("the patch changes no file", file=path, remedy="Write it with git diff")
-        return data, None
-    usable = True
-    for name, file in {**diff.files, **diff.deleted}.items():
-        wrong = tree_path_problem(name)
-        if wrong or file.binary:
-            problems.add(wrong or f"{name} is binary; a text corpus holds text only", file=path)
-            usable = False
-    return data, diff if usable else None
-
-
-def _read_tree(root: Path, problems: Problems) -> dict[str, Path] | None:
-    """Path in the repository to the file that holds its bytes; links are never followed."""
-    if root.is_symlink() or not root.is_dir():
-        problems.add("the base tree is missing or no folder", file=root)
-        return None
-    files: dict[str, Path] = {}
-    folded: dict[str, str] = {}
-    usable = True
-    for folder, names, leaves in os.walk(root, onerror=lambda error: problems.add(str(error), file=root)):
-        here = Path(folder)
-        if not names and not leaves:
-            problems.add("the folder is empty, which git cannot keep", file=here, remedy="Remove it or add a file")
-        for name in [*names, *leaves]:
-            source = here / name
-            path = source.relative_to(root).as_posix()
-            wrong = tree_path_problem(path) or _file_problem(source, is_folder=name in names)
-            twin = folded.setdefault(path.casefold(), path)
-            if twin != path:
-                wrong = f"the names {twin!r} and {path!r} differ only in case, which some systems cannot keep apart"
-            if wrong:
-                problems.add(wrong, file=source.as_posix().encode(errors="replace").decode())
-                usable = False
-            elif name in leaves:
-                files[path] = source
-    if usable and not files:
-        problems.add("the base tree is empty", file=root)
-    return files if usable and files else None
-
-
-def _file_problem(source: Path, *, is_folder: bool) -> str | None:
-    if source.is_symlink():
-        return "this is a symbolic link; a text corpus holds regular files only"
-    if is_folder:
-        return None
-    if not source.is_file():
-        return "this is no regular file"
-    data = source.read_bytes()
-    if len(data) > MAX_FILE_BYTES:
-        return f"the file is larger than {MAX_FILE_BYTES} bytes"
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        return f"the file is not UTF-8 at byte {error.start}"
-    return "the file holds a NUL byte" if b"\0" in data else None
 
 
 def _read_reviewer(

@@ -71,6 +71,8 @@ class TrialResult:
     build_id: str
     pull_request: str
     round: int
+    #: Whether an attempt succeeded.
+    succeeded: bool
     review_ms: float | None
     usage: dict[str, Any] | None
     judged: JudgedPullRequest | None
@@ -158,6 +160,7 @@ def load_results(connection: Connection, sweep_id: str, judge: StoredJudge) -> S
                 build_id=row.build_id,
                 pull_request=row.key,
                 round=row.round,
+                succeeded=attempt is not None,
                 review_ms=attempt.review_ms if attempt is not None else None,
                 usage=attempt.usage if attempt is not None else None,
                 judged=JudgedPullRequest(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from crb_core.agent import Outcome
 from crb_core.errors import InputError
-from crb_worker.sandbox.contract import STOP_OUTCOMES, AttemptRequest
+from crb_worker.sandbox.contract import STOP_OUTCOMES, AttemptRequest, LiveAttempts
 
 __all__ = ["Control", "Registry", "Stop"]
 
@@ -85,6 +85,12 @@ class Registry:
     def count(self) -> int:
         with self._lock:
             return len(self._running)
+
+    def live(self, attempt_ids: LiveAttempts) -> frozenset[str]:
+        """``attempt_ids`` and those that run in this process."""
+        others = attempt_ids() if callable(attempt_ids) else attempt_ids
+        with self._lock:
+            return frozenset(others) | self._running.keys()
 
     def stop(self, attempt_id: str, outcome: Outcome) -> bool:
         """See ``Sandbox.stop``."""

@@ -5,30 +5,64 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import tarfile
 import threading
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
-import docker
 import docker.errors
 import docker.types
+import docker.utils
 import requests
 import urllib3
 
+import docker
+from crb_core.agent import Outcome
 from crb_core.errors import UnavailableError
 from crb_worker.sandbox.folder import remove_tree
+from crb_worker.sandbox.output import OutputError
 
-__all__ = ["ENGINE_TIMEOUT", "Engine", "EngineFailureError", "bind_mount", "engine_calls", "is_read_timeout", "overlay_mount"]
+__all__ = [
+    "ENGINE_TIMEOUT",
+    "Engine",
+    "EngineFailureError",
+    "WaitState",
+    "bind_mount",
+    "engine_calls",
+    "engine_milliseconds",
+    "is_read_timeout",
+    "overlay_mount",
+]
 
 #: Seconds to wait for one answer of the engine.
 ENGINE_TIMEOUT = 120
 #: Oldest API that has everything used here (engine 19.03).
 _MINIMUM_API = "1.40"
+#: Seconds to wait for the answer to a kill, which other threads may be waiting behind.
+_KILL_TIMEOUT = 10
+_FRAME_HEADER = 8
+_ENGINE_TIME = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)$")
+#: Seconds between two tries while the engine is away.
+_RETRY_INTERVAL = 0.5
 _PROBE_REPOSITORY = "crb/probe"
 _REMEDY = "Start the Docker engine and let this user reach its socket, or use the process runner for the bundled agents"
+
+
+class WaitState(Enum):
+    """What waiting for a container showed."""
+
+    #: It does not run any more, or is gone.
+    ENDED = "ended"
+    #: It still runs, as far as is known.
+    RUNNING = "running"
+    #: The connection broke or the engine failed; nothing is known of the container.
+    BROKEN = "broken"
 
 
 class EngineFailureError(Exception):
@@ -140,9 +174,91 @@ class Engine:
         with self._lock:
             self._overlay[workspace] = False
 
+    def can_overlay(self, workspace: Path, lower: Path) -> bool:
+        """Whether an attempt in ``workspace`` can have ``lower`` as an overlay. See ``has_overlay``."""
+        return _plain(lower) and self.has_overlay(workspace)
+
     def sees_folder(self, workspace: Path) -> bool:
         """Whether the engine mounts this machine's folder, and not a folder of the same name on another machine."""
         return self._probe(workspace, overlay=False)
+
+    def wait(self, container: str, seconds: float) -> WaitState:
+        """Wait for the container's end, at most ``seconds``.
+
+        The answer's exit code is not looked at: on a container that never started it is 0.
+        """
+        try:
+            answer = self.api.post(self._url(container, "wait"), timeout=seconds)
+        except (UnavailableError, requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
+            return WaitState.RUNNING if is_read_timeout(error) else WaitState.BROKEN
+        return WaitState.ENDED if answer.status_code in {200, 404} else WaitState.BROKEN
+
+    def kill(self, container: str) -> None:
+        """Send SIGKILL. What is not running, or an engine that does not answer soon, is no error: the waiting
+        thread sees it."""
+        with contextlib.suppress(UnavailableError, requests.RequestException, OSError):
+            self.api.post(self._url(container, "kill"), timeout=_KILL_TIMEOUT)
+
+    def inspect(self, container: str, patience: float = 0.0) -> dict[str, Any]:
+        """The engine's facts of a container, asked for ``patience`` seconds while the engine is away."""
+        until = time.monotonic() + patience
+        while True:
+            try:
+                with engine_calls("inspecting a container"):
+                    return dict(self.api.inspect_container(container))
+            except EngineFailureError as error:
+                if error.status is not None or time.monotonic() >= until:
+                    raise
+            time.sleep(_RETRY_INTERVAL)
+
+    def saw_kill(self, container: str, *, since: datetime) -> bool:
+        """Whether the engine sent the container a signal: what an agent does to itself is no event of the engine."""
+        filters = {"container": container, "event": "kill"}
+        try:
+            with engine_calls("reading its events"):
+                until = datetime.now(UTC) + timedelta(seconds=1)
+                events = self.api.events(since=since - timedelta(minutes=5), until=until, filters=filters, decode=True)
+                return any(True for _ in events)
+        except EngineFailureError:
+            return False
+
+    def logs(self, container: str) -> Iterator[tuple[int, bytes]]:
+        """What a container printed, in order: (1 for stdout or 2 for stderr, bytes). EngineFailureError."""
+        # The SDK's own call inspects the container first and mixes the two streams.
+        query = {"stdout": 1, "stderr": 1}
+        with engine_calls("reading a container's log"):
+            response = self.api.get(self._url(container, "logs"), params=query, stream=True, timeout=ENGINE_TIMEOUT)
+            with contextlib.closing(response):
+                response.raise_for_status()
+                yield from _frames(response.iter_content(64 * 1024))
+
+    def read_file(self, container: str, path: str, max_bytes: int) -> bytes:
+        """The file ``path`` of an ended container. OutputError as in ``read_findings_file``, EngineFailureError."""
+        try:
+            with engine_calls("reading the findings file"):
+                chunks, _ = self.api.get_archive(container, path)
+                head = bytearray()
+                for chunk in chunks:
+                    head += chunk
+                    if len(head) > max_bytes + 64 * 1024:
+                        break
+        except EngineFailureError as error:
+            if error.status == 404:
+                raise OutputError(Outcome.OUTPUT_MISSING, "the agent wrote no findings file") from None
+            raise
+        with tarfile.open(fileobj=io.BytesIO(head), mode="r|") as tar:
+            entry = tar.next()
+            if entry is None or not entry.isreg():
+                raise OutputError(Outcome.OUTPUT_INVALID, "the findings file is not a regular file")
+            if entry.size > max_bytes:
+                raise OutputError(
+                    Outcome.OUTPUT_TOO_LARGE, f"the findings file is larger than the limit of {max_bytes} bytes"
+                )
+            content = tar.extractfile(entry)
+            return content.read(max_bytes) if content is not None else b""
+
+    def _url(self, container: str, action: str) -> str:
+        return f"{self.api.base_url}/v{self.api.api_version}/containers/{container}/{action}"
 
     def _probe(self, workspace: Path, *, overlay: bool = True) -> bool:
         """Mounts a folder in a container that never starts, writes through the engine, and looks on the host.
@@ -189,7 +305,7 @@ def _plain(path: Path) -> bool:
     return not any(character in str(path) for character in ",:\\\"'") and str(path).isprintable()
 
 
-def overlay_mount(target: str, lower: Path, upper: Path, layer: Path, labels: dict[str, str]) -> dict[str, Any]:
+def overlay_mount(target: str, lower: Path, upper: Path, layer: Path, labels: dict[str, str]) -> docker.types.Mount:
     """An anonymous volume that shows ``lower`` and keeps what is written in ``upper``; removed with its container."""
     return docker.types.Mount(
         target=target,
@@ -208,7 +324,7 @@ def overlay_mount(target: str, lower: Path, upper: Path, layer: Path, labels: di
     )
 
 
-def bind_mount(target: str, source: Path, *, read_only: bool = False) -> dict[str, Any]:
+def bind_mount(target: str, source: Path, *, read_only: bool = False) -> docker.types.Mount:
     """A folder or file of the host."""
     return docker.types.Mount(target=target, source=str(source), type="bind", read_only=read_only)
 
@@ -220,3 +336,39 @@ def _tar(name: str, content: bytes) -> bytes:
         entry.size = len(content)
         tar.addfile(entry, io.BytesIO(content))
     return buffer.getvalue()
+
+
+def _frames(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """The engine's stream format: one byte for the stream, three of padding, four of length, then the text."""
+    buffer = bytearray()
+    for chunk in chunks:
+        buffer += chunk
+        at = 0
+        while len(buffer) - at >= _FRAME_HEADER:
+            end = at + _FRAME_HEADER + int.from_bytes(buffer[at + 4 : at + 8], "big")
+            if len(buffer) < end:
+                break
+            if buffer[at] in {1, 2}:
+                yield buffer[at], bytes(buffer[at + _FRAME_HEADER : end])
+            at = end
+        del buffer[:at]
+
+
+def engine_milliseconds(started: str | None, finished: str | None) -> float | None:
+    """Between two of the engine's times (RFC 3339 with nanoseconds); None where one is its zero."""
+    first, last = _nanoseconds(started), _nanoseconds(finished)
+    if first is None or last is None or last < first:
+        return None
+    return (last - first) / 1_000_000
+
+
+def _nanoseconds(text: str | None) -> int | None:
+    match = _ENGINE_TIME.match(text or "")
+    if match is None or match[1].startswith("0001-"):
+        return None
+    whole = datetime.fromisoformat(match[1]).replace(tzinfo=UTC)
+    offset = timedelta()
+    if match[3] != "Z":
+        hours, minutes = match[3][1:].split(":")
+        offset = timedelta(hours=int(hours), minutes=int(minutes)) * (-1 if match[3][0] == "-" else 1)
+    return int((whole - offset).timestamp()) * 1_000_000_000 + int((match[2] or "").ljust(9, "0"))

@@ -15,9 +15,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from crb_core.errors import InputError
 from crb_worker.sandbox.contract import AttemptRequest
 
-__all__ = ["AttemptFolder", "attempt_folders", "copy_tree", "disk_usage", "remove_tree"]
+__all__ = ["AttemptFolder", "attempt_folders", "copy_tree", "disk_usage", "remove_tree", "require_snapshot"]
 
 #: Deeper nesting than this is not measured but counted as over any limit.
 _MAX_MEASURED_DEPTH = 256
@@ -30,7 +31,7 @@ def _prefix(farm: str) -> str:
 
 
 class AttemptFolder:
-    """``out`` always; ``upper`` and ``layer`` for an overlay, or ``repo`` for a copy; ``secrets`` where there are any."""
+    """``out`` always; ``upper`` and ``layer`` for an overlay, or ``repo`` for a copy; ``secrets`` if there are any."""
 
     def __init__(self, request: AttemptRequest) -> None:
         self.path = request.workspace / (_prefix(request.farm) + request.attempt_id)
@@ -53,6 +54,16 @@ class AttemptFolder:
         return path
 
 
+def require_snapshot(request: AttemptRequest) -> None:
+    """InputError if the snapshot that the request names is not whole."""
+    for needed in (request.repo, request.pr_files / "diff.patch", request.pr_files / "pr.json"):
+        if not needed.exists():
+            raise InputError(
+                f"the snapshot of {request.pull_request.key} is incomplete: {needed.name} is missing",
+                remedy="Build it again: crb corpus snapshot",
+            )
+
+
 def attempt_folders(workspace: Path, farm: str) -> Iterator[tuple[str, Path]]:
     """(attempt id, folder) of every attempt of ``farm`` in ``workspace``."""
     prefix = _prefix(farm)
@@ -65,7 +76,7 @@ def attempt_folders(workspace: Path, farm: str) -> Iterator[tuple[str, Path]]:
 def copy_tree(source: Path, target: Path) -> None:
     """Copy a checkout with its modes and links, sharing blocks where the file system can, never by hard links."""
     flags = ["-c", "-R", "-p"] if sys.platform == "darwin" else ["-a", "--reflink=auto"]
-    done = subprocess.run(["cp", *flags, f"{source}/.", str(target)], capture_output=True, check=False)  # noqa: S603, S607
+    done = subprocess.run(["cp", *flags, f"{source}/.", str(target)], capture_output=True, check=False)
     if done.returncode != 0:
         problem = done.stderr.decode(errors="replace").strip().splitlines()
         raise OSError(f"the checkout cannot be copied: {problem[-1] if problem else 'cp failed'}")
@@ -113,5 +124,5 @@ def remove_tree(path: Path) -> bool:
         return True
     except (OSError, RecursionError):
         # rm walks relative to folders, so that neither path length nor depth stops it.
-        subprocess.run(["rm", "-rf", "--", str(path)], capture_output=True, check=False)  # noqa: S603, S607
+        subprocess.run(["rm", "-rf", "--", str(path)], capture_output=True, check=False)
     return not os.path.lexists(path)

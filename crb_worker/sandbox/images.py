@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from crb_core.errors import InputError, UnavailableError, Where
@@ -76,7 +76,8 @@ class Images:
     def _inspect(self, reference: str) -> dict[str, Any] | None:
         try:
             with engine_calls("looking up an image"):
-                return dict(self._engine.api.inspect_image(reference))
+                inspect: Callable[[str], dict[str, Any]] = self._engine.api.inspect_image
+                return inspect(reference)
         except EngineFailureError as error:
             if error.status in {400, 404}:
                 return None

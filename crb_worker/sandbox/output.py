@@ -57,7 +57,7 @@ class OutputError(InputError):
 
 @dataclass(frozen=True, kw_only=True)
 class Review:
-    """A valid findings file: the findings in the agent's order, and the usage it reports, None where it reports none."""
+    """A valid findings file: findings in the agent's order, and the usage that it reports (None: none reported)."""
 
     findings: tuple[CandidateFinding, ...]
     usage: dict[str, float] | None
@@ -191,7 +191,14 @@ def _invalid(problem: str, field: str | None) -> OutputError:
 def _kind(value: Any) -> str:
     if value is None:
         return "missing or null"
-    names = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "an array", dict: "an object"}
+    names = {
+        bool: "a boolean",
+        int: "a number",
+        float: "a number",
+        str: "a string",
+        list: "an array",
+        dict: "an object",
+    }
     return names[type(value)]
 
 

@@ -89,20 +89,19 @@ def remove_container(engine: Engine, container: str) -> bool:
 class Leftovers:
     """What attempts of one farm left, listed before it is asked which attempts are live."""
 
-    engine: Engine | None
+    engine: Engine
     farm: str
     workspaces: set[Path]
     _things: list[tuple[str, str, str, str]] = field(default_factory=list)
     _folders: list[tuple[str, Path]] = field(default_factory=list)
 
     def find(self) -> None:
-        """List them. EngineFailureError if there is an engine that does not answer."""
-        if self.engine is not None:
-            self._find_in(self.engine)
+        """List them. EngineFailureError if the engine does not answer."""
+        self._find_in_engine(self.engine)
         for workspace in sorted(self.workspaces):
             self._folders += attempt_folders(workspace, self.farm)
 
-    def _find_in(self, engine: Engine) -> None:
+    def _find_in_engine(self, engine: Engine) -> None:
         ours = {"label": f"{FARM_LABEL}={self.farm}"}
         with engine_calls("listing what the farm left"):
             containers = engine.api.containers(all=True, filters=ours)
@@ -120,20 +119,17 @@ class Leftovers:
                 if WORKSPACE_LABEL in labels:
                     self.workspaces.add(Path(labels[WORKSPACE_LABEL]))
 
-    def remove(self, live: Collection[str], janitor: Janitor | None) -> list[str]:
+    def remove(self, live: Collection[str], janitor: Janitor) -> list[str]:
         """Remove what belongs to no live attempt; one line for each thing that is gone."""
         removed = [
             f"{kind} {shown} of attempt {attempt}"
             for kind, thing, shown, attempt in self._things
-            if attempt not in live and self.engine is not None and _remove(self.engine, kind, thing)
+            if attempt not in live and _remove(self.engine, kind, thing)
         ]
         for attempt, path in self._folders:
             if attempt in live:
                 continue
-            gone = remove_tree(path)
-            if not gone and janitor is not None:
-                gone = janitor.remove(path, {FARM_LABEL: self.farm, ATTEMPT_LABEL: attempt})
-            if gone:
+            if janitor.remove(path, {FARM_LABEL: self.farm, ATTEMPT_LABEL: attempt}):
                 removed.append(f"folder {path.name} of attempt {attempt}")
         return removed
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -76,7 +77,7 @@ def judge(
         return verdict(Outcome.NONZERO_EXIT, _exit_sentence(request, ending.exit_code))
     if unreadable is not None:
         return verdict(unreadable.outcome, _sentence(unreadable))
-    assert data is not None  # noqa: S101 - either read or unreadable once a process ended
+    assert data is not None
     try:
         review = validate_findings(data, request.pull_request, request.in_diff, repo_prefixes=repo_prefixes)
     except OutputError as error:
@@ -101,10 +102,8 @@ def _sentence(error: OutputError) -> str:
 def _exit_sentence(request: AttemptRequest, code: int | None) -> str:
     sentence = f"The agent ended with exit code {code}"
     if code is not None and code > 128:
-        try:
+        with contextlib.suppress(ValueError):
             sentence += f" (signal {signal.Signals(code - 128).name})"
-        except ValueError:
-            pass
         if code == 128 + signal.SIGXFSZ:
             sentence += f", because it wrote a file larger than {request.build.limits.disk_mib} MiB"
     return f"{sentence}; see its stderr."

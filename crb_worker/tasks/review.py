@@ -16,7 +16,7 @@ from crb_core.store.steps import TakenStep, finish_attempt, take
 from crb_core.store.tables import StepState
 from crb_worker.context import WorkerContext
 from crb_worker.sandbox.contract import AttemptRequest, AttemptResult, Sandbox
-from crb_worker.snapshot import SnapshotSource
+from crb_worker.snapshot import source_for
 
 __all__ = ["review_step"]
 
@@ -94,7 +94,9 @@ def _run(
 ) -> _Ended:
     prepared = time.monotonic()
     sandbox = context.sandbox(trial.build.runner)
-    snapshot = context.snapshots.get(SnapshotSource.model_validate(trial.snapshot_source), trial.pull_request)
+    snapshot = context.snapshots.get(
+        source_for(trial.snapshot_source["kind"], trial.snapshot_source["template"]), trial.pull_request
+    )
     snapshot_ms = (time.monotonic() - prepared) * 1000
     running.append(sandbox)
     if stopped:

@@ -11,6 +11,12 @@ public final class Transactions {
         T run(Connection connection) throws SQLException;
     }
 
+    public static final class DatabaseException extends RuntimeException {
+        DatabaseException(SQLException cause) {
+            super(cause.getMessage(), cause);
+        }
+    }
+
     private final DataSource dataSource;
 
     public Transactions(DataSource dataSource) {
