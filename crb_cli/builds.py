@@ -15,11 +15,11 @@ __all__ = ["ResolvedBuilds", "resolve_builds"]
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedBuilds:
-    """Builds with their agents' folders, and why the process runner was taken where it was."""
+    """Builds, and why the process runner was taken where it was."""
 
     runner: str
     reason: str | None
-    builds: tuple[tuple[AgentBuild, str | None], ...]
+    builds: tuple[AgentBuild, ...]
 
 
 def resolve_builds(
@@ -64,7 +64,7 @@ def _docker(sources: Sequence[AgentSource], settings: Settings, say: Callable[[s
                 say(f"image of {manifest.name}")
                 built = builder.build(source, base=settings.base_image, progress=lambda line: say(line.strip()))
                 reference, image_id, digest = built.reference, built.image_id, None
-            builds.append((_build(source, "docker", reference, image_id, digest), None))
+            builds.append(_build(source, "docker", reference, image_id, digest))
     finally:
         engine.close()
     return ResolvedBuilds(runner="docker", reason=None, builds=tuple(builds))
@@ -81,8 +81,7 @@ def _process(sources: Sequence[AgentSource], reason: str | None) -> ResolvedBuil
             )
         if not source.manifest.process_command:
             raise InputError(f"The agent {name} has no command for the process runner", remedy="Use --runner docker")
-        folder = str(source.folder)
-        builds.append((_build(source, "process", name, source.digest, None), folder))
+        builds.append(_build(source, "process", name, source.digest, None))
     return ResolvedBuilds(runner="process", reason=reason, builds=tuple(builds))
 
 

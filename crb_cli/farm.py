@@ -192,7 +192,7 @@ class LocalFarm:
         """Remove containers, volumes and folders of attempts; no attempt is live when this is called."""
         for runner in ("docker", "process"):
             try:
-                sandbox = open_sandbox(runner, slots=1)
+                sandbox = open_sandbox(runner, slots=1, workspace=self._settings.workspace)
             except UnavailableError:
                 continue
             try:

@@ -255,7 +255,6 @@ def start_sweep(
             style="yellow",
             soft_wrap=True,
         )
-    builds = [build for build, _ in resolved.builds]
     store = open_store(settings.resolved_store_url)
     try:
         with store.write() as connection:
@@ -265,7 +264,7 @@ def start_sweep(
                     name=name or corpus.name,
                     corpus=corpus,
                     builds=resolved.builds,
-                    judges=plan_judges(corpus, judges, builds),
+                    judges=plan_judges(corpus, judges, resolved.builds),
                     rounds=rounds,
                     snapshot_source={"kind": corpus.source, "template": corpus.source_template},
                     pull_requests=chosen,

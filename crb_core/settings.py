@@ -92,6 +92,11 @@ class Settings(BaseSettings):
         return self.review_slots or os.cpu_count() or 1
 
     @property
+    def workspace(self) -> Path:
+        """Where attempts have their folders while they run."""
+        return self.home_folder / "attempts"
+
+    @property
     def farm(self) -> str:
         """Names this farm on containers and folders: the first 12 hex digits of its store URL's SHA-256."""
         return hashlib.sha256(self.resolved_store_url.encode()).hexdigest()[:12]

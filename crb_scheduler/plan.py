@@ -22,11 +22,11 @@ sweeps = core(SweepRow)
 
 @dataclass(frozen=True, kw_only=True)
 class SweepRequest:
-    """What a person asked for. ``builds`` pairs a build with its agent's folder (process runner) or None."""
+    """What a person asked for."""
 
     name: str
     corpus: Corpus
-    builds: Sequence[tuple[AgentBuild, str | None]]
+    builds: Sequence[AgentBuild]
     judges: Sequence[JudgePlan]
     rounds: int
     snapshot_source: dict[str, Any]

@@ -44,7 +44,7 @@ class WorkerContext:
         self.limits = AttemptLimits(agent=settings.agent_attempts, farm=settings.farm_attempts)
         self.evidence: EvidenceStore = open_evidence(settings.resolved_evidence_url)
         self.snapshots = SnapshotCache(settings.home_folder / "snapshots")
-        self.workspace = settings.home_folder / "attempts"
+        self.workspace = settings.workspace
         self.workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.workspace.chmod(0o700)
         self.broker = BrokerClient(broker_url)
@@ -59,7 +59,7 @@ class WorkerContext:
         """The sandbox of a runner kind; UnavailableError where it cannot run here."""
         with self._lock:
             if runner not in self._sandboxes:
-                self._sandboxes[runner] = open_sandbox(runner, slots=self._slot_count)
+                self._sandboxes[runner] = open_sandbox(runner, slots=self._slot_count, workspace=self.workspace)
             return self._sandboxes[runner]
 
     def judge(self, judge_id: str, sweep_id: str) -> Judge:
@@ -101,13 +101,14 @@ class WorkerContext:
 
     def reap(self) -> list[str]:
         """Remove what attempts that are over left behind on this host."""
-        with self.store.read() as connection:
-            live = set(connection.execute(select(attempts.c.tag).where(attempts.c.outcome.is_(None))).scalars())
-        removed: list[str] = []
+
+        def live() -> set[str]:
+            with self.store.read() as connection:
+                return set(connection.execute(select(attempts.c.tag).where(attempts.c.outcome.is_(None))).scalars())
+
         with self._lock:
             sandboxes = list(self._sandboxes.values())
-        for sandbox in sandboxes:
-            removed += sandbox.reap(self.settings.farm, live)
+        removed = [line for sandbox in sandboxes for line in sandbox.reap(self.settings.farm, live)]
         for line in removed:
             log.info("reaped", what=line)
         return removed

@@ -135,6 +135,8 @@ class SnapshotCache:
             built = build(temporary, source, pull_request)
             temporary.chmod(0o755)
             (temporary / "pr").chmod(0o755)
+            for path in (temporary / "pr").iterdir():
+                path.chmod(0o644)
             marker = {
                 "format": FORMAT,
                 "key": pull_request.key,

@@ -27,7 +27,6 @@ from crb_core.store.tables import (
     ScoreRow,
     Stage,
     StepState,
-    SweepBuildRow,
     SweepJudgeRow,
     SweepRow,
     TrialRow,
@@ -56,7 +55,6 @@ sweep_judges = core(SweepJudgeRow)
 builds = core(AgentBuildRow)
 corpora = core(CorpusRow)
 pull_requests = core(PullRequestRow)
-sweep_builds = core(SweepBuildRow)
 sweeps = core(SweepRow)
 trials = core(TrialRow)
 
@@ -71,7 +69,6 @@ class TrialContext:
     round: int
     pull_request: PullRequest
     build: AgentBuild
-    agent_folder: str | None
     protocol: str
     snapshot_source: dict[str, Any]
     corpus_name: str
@@ -87,7 +84,6 @@ def load_trial(connection: Connection, trial_id: int) -> TrialContext:
             builds.c.document.label("build"),
             sweeps.c.name,
             sweeps.c.snapshot_source,
-            sweep_builds.c.folder,
             corpora.c.protocol,
             corpora.c.name.label("corpus_name"),
         )
@@ -95,10 +91,6 @@ def load_trial(connection: Connection, trial_id: int) -> TrialContext:
         .join(builds, builds.c.id == trials.c.build_id)
         .join(sweeps, sweeps.c.id == trials.c.sweep_id)
         .join(corpora, corpora.c.id == sweeps.c.corpus_id)
-        .join(
-            sweep_builds,
-            (sweep_builds.c.sweep_id == trials.c.sweep_id) & (sweep_builds.c.build_id == trials.c.build_id),
-        )
         .where(trials.c.id == trial_id)
     ).one()
     return TrialContext(
@@ -108,7 +100,6 @@ def load_trial(connection: Connection, trial_id: int) -> TrialContext:
         round=row.round,
         pull_request=PullRequest.model_validate(row.pull_request),
         build=AgentBuild.model_validate(row.build),
-        agent_folder=row.folder,
         protocol=row.protocol,
         snapshot_source=row.snapshot_source,
         corpus_name=row.corpus_name,

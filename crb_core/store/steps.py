@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, case, delete, func, insert, select, tuple_, update
 
 from crb_core.agent import Outcome
 from crb_core.clock import utc_now
@@ -94,7 +94,11 @@ class HeldStep:
 
 
 def add_step(connection: Connection, *, after: TakenStep, stage: Stage, judge_id: str) -> None:
-    """Insert the step that follows one, in the transaction that finishes that one."""
+    """Insert the step that follows one, in the transaction that finishes that one.
+
+    Where that one was asked to stop, its sweep is cancelled, and so is what follows.
+    """
+    cancelled = connection.execute(select(steps.c.cancel_requested).where(steps.c.id == after.id)).scalar_one()
     connection.execute(
         insert(steps).values(
             trial_id=after.trial_id,
@@ -104,7 +108,7 @@ def add_step(connection: Connection, *, after: TakenStep, stage: Stage, judge_id
             build_id=after.build_id,
             priority=after.priority,
             position=after.position,
-            state=StepState.READY.value,
+            state=(StepState.CANCELLED if cancelled else StepState.READY).value,
             fence=0,
             beat=0,
             cancel_requested=False,
@@ -189,31 +193,56 @@ def take(store: Store, step_id: int, worker: str) -> TakenStep | None:
 
 
 def close(connection: Connection, step: TakenStep, state: StepState, *, reason: str | None = None) -> bool:
-    """running -> ``state`` where the fence still matches. False: the result is late and must be dropped."""
-    return _leave_running(connection, step.id, step.fence, state, reason=reason)
+    """End a judge step: running -> ``state`` where the fence matches. False: the result is late, drop it."""
+    assert step.stage is not Stage.REVIEW, "a review ends with finish_attempt, which closes its attempt too"
+    return _leave_running(connection, step.id, step.fence, state, reason=reason) is not None
 
 
 def defer(store: Store, step: TakenStep, *, seconds: float, reason: str) -> bool:
-    """running -> ready with ``not_before``; costs no attempt."""
+    """running -> ready with ``not_before``; costs no attempt, however often it happens. False: late.
+
+    A review that is deferred has not started its container: its attempt row is taken back.
+    """
     with store.write() as connection:
-        return _leave_running(
-            connection, step.id, step.fence, StepState.READY, reason=reason, not_before=time.time() + seconds
+        left = _leave_running(
+            connection,
+            step.id,
+            step.fence,
+            StepState.READY,
+            reason=reason,
+            not_before=time.time() + seconds,
+            uncounted=True,
         )
+        if left is not None and step.stage is Stage.REVIEW:
+            connection.execute(
+                delete(attempts).where(
+                    attempts.c.trial_id == step.trial_id,
+                    attempts.c.number == step.attempt_number,
+                    attempts.c.outcome.is_(None),
+                )
+            )
+        return left is not None
 
 
 def fail(store: Store, step: TakenStep, *, reason: str, retryable: bool, limit: int) -> bool:
-    """End a judge step that failed: back to ready while fewer than ``limit`` takes were made, else failed."""
+    """End a judge step that failed: back to ready while fewer than ``limit`` takes counted, else failed.
+
+    False: the failure is late and changes nothing.
+    """
+    assert step.stage is not Stage.REVIEW, "a review ends with finish_attempt, which closes its attempt too"
     with store.write() as connection:
         before = connection.execute(select(steps.c.attempts_before).where(steps.c.id == step.id)).scalar_one()
-        again = retryable and step.fence - before < limit
-        return _leave_running(
+        tries = step.fence - before
+        again = retryable and tries < limit
+        left = _leave_running(
             connection,
             step.id,
             step.fence,
             StepState.READY if again else StepState.FAILED,
             reason=reason,
-            not_before=time.time() + _backoff(step.fence) if again else None,
+            not_before=time.time() + _backoff(tries) if again else None,
         )
+        return left is not None
 
 
 def finish_attempt(
@@ -231,16 +260,19 @@ def finish_attempt(
     Returns the step's new state, or None when the result is late (fence or attempt no longer this worker's); the
     caller then writes nothing else in this transaction.
     """
+    not_before: float | None = None
     if outcome is Outcome.SUCCEEDED:
-        state, not_before = StepState.DONE, None
+        state = StepState.DONE
     elif outcome is Outcome.CANCELLED:
-        state, not_before = StepState.CANCELLED, None
+        # Cancelled where its sweep still is; one that was resumed in the meantime wants the trial again.
+        state = StepState.READY
     elif final:
-        state, not_before = StepState.FAILED, None
+        state = StepState.FAILED
     else:
         state, not_before = _after_failure(connection, step.id, step.trial_id, outcome, limits)
     reason = None if outcome is Outcome.SUCCEEDED else f"{outcome.value}: {detail}"
-    if not _leave_running(connection, step.id, step.fence, state, reason=reason, not_before=not_before):
+    left = _leave_running(connection, step.id, step.fence, state, reason=reason, not_before=not_before)
+    if left is None:
         return None
     closed = connection.execute(
         update(attempts)
@@ -253,19 +285,22 @@ def finish_attempt(
     )
     if closed.rowcount != 1:
         raise AssertionError(f"attempt {step.attempt_number} of trial {step.trial_id} was closed behind its fence")
-    return state
+    return left
 
 
 def lose(store: Store, step_id: int, *, fence: int, beat: int, limits: AttemptLimits) -> bool:
     """running -> ready (or failed at the farm's limit) where fence and beat have not moved since they were read."""
     with store.write() as connection:
         row = connection.execute(
-            select(steps.c.trial_id, steps.c.stage, steps.c.cancel_requested, steps.c.attempts_before).where(
+            select(steps.c.trial_id, steps.c.stage, steps.c.cancel_requested, steps.c.attempts_before)
+            .where(
                 steps.c.id == step_id,
                 steps.c.fence == fence,
                 steps.c.beat == beat,
                 steps.c.state == StepState.RUNNING.value,
             )
+            # PostgreSQL: no beat may slip in between this look and the update below.
+            .with_for_update()
         ).one_or_none()
         if row is None:
             return False
@@ -277,7 +312,7 @@ def lose(store: Store, step_id: int, *, fence: int, beat: int, limits: AttemptLi
         else:
             state = StepState.READY if fence - row.attempts_before < limits.farm else StepState.FAILED
         reason = "lost: the worker that held the step was not heard of"
-        if not _leave_running(connection, step_id, fence, state, reason=reason, not_before=not_before):
+        if _leave_running(connection, step_id, fence, state, reason=reason, not_before=not_before) is None:
             return False
         connection.execute(
             update(attempts)
@@ -303,14 +338,11 @@ def interrupt(store: Store, limits: AttemptLimits, *, deliberate: bool) -> int:
         )
         connection.execute(delete(workers))
         running = connection.execute(
-            select(steps.c.id, steps.c.trial_id, steps.c.fence, steps.c.beat, steps.c.cancel_requested).where(
-                steps.c.state == StepState.RUNNING.value
-            )
+            select(steps.c.id, steps.c.fence, steps.c.beat).where(steps.c.state == StepState.RUNNING.value)
         ).all()
         if deliberate:
             for row in running:
-                state = StepState.CANCELLED if row.cancel_requested else StepState.READY
-                _leave_running(connection, row.id, row.fence, state, reason="interrupted")
+                _leave_running(connection, row.id, row.fence, StepState.READY, reason="interrupted", uncounted=True)
             connection.execute(
                 update(attempts)
                 .where(attempts.c.outcome.is_(None))
@@ -332,7 +364,8 @@ def beat(store: Store, worker: str, held: Iterable[tuple[int, int]]) -> list[Hel
         connection.execute(update(workers).where(workers.c.name == worker).values(beat=workers.c.beat + 1))
         if not pairs:
             return []
-        mine = or_(*(and_(steps.c.id == step_id, steps.c.fence == fence) for step_id, fence in pairs))
+        # A row-value IN: SQLite refuses an OR of a thousand terms, and a worker may hold more steps than that.
+        mine = tuple_(steps.c.id, steps.c.fence).in_(pairs)
         rows = connection.execute(
             update(steps)
             .where(mine, steps.c.state == StepState.RUNNING.value)
@@ -348,25 +381,34 @@ def beat(store: Store, worker: str, held: Iterable[tuple[int, int]]) -> list[Hel
 
 def cancel_steps(connection: Connection, sweep_id: str) -> None:
     """ready, queued -> cancelled; running steps are asked to stop."""
-    waiting = (StepState.READY.value, StepState.QUEUED.value)
-    connection.execute(
+    mine = steps.c.sweep_id == sweep_id
+    ask = (
         update(steps)
-        .where(steps.c.sweep_id == sweep_id, steps.c.state.in_(waiting))
-        .values(state=StepState.CANCELLED.value, reason="cancelled")
-    )
-    connection.execute(
-        update(steps)
-        .where(steps.c.sweep_id == sweep_id, steps.c.state == StepState.RUNNING.value)
+        .where(mine, steps.c.state == StepState.RUNNING.value, steps.c.cancel_requested.is_(False))
         .values(cancel_requested=True)
     )
+    end = (
+        update(steps)
+        .where(mine, steps.c.state.in_((StepState.READY.value, StepState.QUEUED.value)))
+        .values(state=StepState.CANCELLED.value, reason="cancelled")
+    )
+    # On PostgreSQL steps are taken, and finished with a new step behind them, between two statements of ours. Each
+    # statement waits for the rows that such a transaction holds, so a pass that changes nothing has seen them all.
+    while sum(connection.execute(statement).rowcount for statement in (ask, end, ask)):
+        pass
 
 
 def restore_steps(connection: Connection, sweep_id: str) -> int:
-    """cancelled -> ready, for a sweep that is resumed. Returns how many."""
+    """cancelled -> ready, for a sweep that is resumed; what still runs is not asked to stop any more.
+
+    Returns how many steps wait again.
+    """
+    mine = steps.c.sweep_id == sweep_id
+    connection.execute(update(steps).where(mine, steps.c.cancel_requested).values(cancel_requested=False))
     return connection.execute(
         update(steps)
-        .where(steps.c.sweep_id == sweep_id, steps.c.state == StepState.CANCELLED.value)
-        .values(state=StepState.READY.value, cancel_requested=False, not_before=None, reason=None)
+        .where(mine, steps.c.state == StepState.CANCELLED.value)
+        .values(state=StepState.READY.value, not_before=None, reason=None)
     ).rowcount
 
 
@@ -413,7 +455,8 @@ def _after_failure(
 
 
 def _backoff(tries: int) -> float:
-    return min(2.0 ** (tries - 1), MAX_BACKOFF_SECONDS)
+    # The exponent is capped too: 2.0 ** 1024 is an OverflowError.
+    return min(2.0 ** min(tries - 1, 30), MAX_BACKOFF_SECONDS)
 
 
 def _leave_running(
@@ -424,10 +467,23 @@ def _leave_running(
     *,
     reason: str | None = None,
     not_before: float | None = None,
-) -> bool:
-    changed = connection.execute(
+    uncounted: bool = False,
+) -> StepState | None:
+    """Leave running where the fence matches; None when it does not.
+
+    A step that would wait again is cancelled instead when it was asked to stop. ``uncounted``: this take of a judge
+    step does not count against its limit (a review's limit counts attempt rows).
+    """
+    values: dict[str, Any] = {"state": state.value, "reason": reason, "not_before": not_before}
+    if state is StepState.READY:
+        values["state"] = case((steps.c.cancel_requested, StepState.CANCELLED.value), else_=state.value)
+    if uncounted:
+        judges = steps.c.stage != Stage.REVIEW.value
+        values["attempts_before"] = steps.c.attempts_before + case((judges, 1), else_=0)
+    left = connection.execute(
         update(steps)
         .where(steps.c.id == step_id, steps.c.fence == fence, steps.c.state == StepState.RUNNING.value)
-        .values(state=state.value, reason=reason, not_before=not_before)
-    )
-    return changed.rowcount == 1
+        .values(values)
+        .returning(steps.c.state)
+    ).scalar_one_or_none()
+    return None if left is None else StepState(left)

@@ -65,14 +65,13 @@ class JudgePlan:
 class SweepPlan:
     """Agent builds x pull requests x rounds, with the judges.
 
-    ``builds`` pairs each build with the folder of its agent (process runner) or None.
     ``pull_requests`` are row ids in corpus order.
     """
 
     name: str
     corpus_id: int
     rounds: int
-    builds: Sequence[tuple[AgentBuild, str | None]]
+    builds: Sequence[AgentBuild]
     pull_requests: Sequence[int]
     judges: Sequence[JudgePlan]
     snapshot_source: dict[str, Any]
@@ -128,9 +127,9 @@ def plan_sweep(connection: Connection, plan: SweepPlan) -> tuple[str, int]:
         connection.execute(update(sweeps).where(sweeps.c.id == sweep_id).values(rounds=max(row.rounds, plan.rounds)))
     _save_judges(connection, plan.judges)
     new = 0
-    for build, folder in plan.builds:
+    for build in plan.builds:
         build_id = save_build(connection, build)
-        _add_build(connection, sweep_id, build_id, folder, plan.concurrency.get(build.agent))
+        _add_build(connection, sweep_id, build_id, plan.concurrency.get(build.agent))
         for position, judge in enumerate(plan.judges):
             if judge.builds is None or build_id in judge.builds:
                 _add_judge(connection, sweep_id, build_id, judge.judge_id, position)
@@ -188,19 +187,14 @@ def _save_judges(connection: Connection, plans: Iterable[JudgePlan]) -> None:
             )
 
 
-def _add_build(
-    connection: Connection, sweep_id: str, build_id: str, folder: str | None, concurrency: int | None
-) -> None:
+def _add_build(connection: Connection, sweep_id: str, build_id: str, concurrency: int | None) -> None:
     mine = (sweep_builds_table.c.sweep_id == sweep_id) & (sweep_builds_table.c.build_id == build_id)
     if connection.execute(select(sweep_builds_table.c.paused).where(mine)).one_or_none() is None:
         connection.execute(
             insert(sweep_builds_table).values(
-                sweep_id=sweep_id, build_id=build_id, paused=False, folder=folder, concurrency=concurrency
+                sweep_id=sweep_id, build_id=build_id, paused=False, concurrency=concurrency
             )
         )
-    else:
-        # The same build may be found in another folder, for example in a second checkout.
-        connection.execute(update(sweep_builds_table).where(mine).values(folder=folder))
 
 
 def _add_judge(connection: Connection, sweep_id: str, build_id: str, judge_id: str, position: int) -> None:

@@ -135,8 +135,6 @@ class SweepBuildRow(SQLModel, table=True):
     paused: bool = False
     #: Reviews of this build at once; null is no limit of its own.
     concurrency: int | None = None
-    #: Where the build's agent folder is, for the process runner; null for images.
-    folder: str | None = None
 
 
 class JudgeRow(SQLModel, table=True):

@@ -212,6 +212,6 @@ def test_unknown_names_are_refused_with_the_choices():
         protocol_named("reviewbnch")
     with pytest.raises(InputError, match="Choose from strict, core, all"):
         golden_comments.profile_subset("most")
-    with pytest.raises(InputError, match="'critical' is not a severity of this protocol.*high, medium, low"):
+    with pytest.raises(InputError, match=r"'critical' is not a severity of this protocol.*high, medium, low"):
         protocol_named("reviewbench").check_subset(Subset.parse(severity=["critical"]))
     protocol_named("golden-comments").check_subset(Subset.parse(severity=["critical"]))

@@ -103,7 +103,7 @@ def test_no_pull_request_at_all():
     """Everything is undefined and every count 0; nothing is invented."""
     result = score([])
     assert result.macro == result.micro
-    assert {value for value in result.micro.overall.model_dump().values()} == {None, 0}
+    assert set(result.micro.overall.model_dump().values()) == {None, 0}
 
 
 def test_a_second_candidate_on_a_claimed_golden_is_judged_on_its_own():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from text_corpora import BASE_TREE, KEY, PATCH, RECORDING, golden, write_corpus, write_json
+from text_corpora import BASE_TREE, KEY, PATCH, RECORDING, write_corpus, write_json
 
 from crb_core.errors import InputError
 from crb_core.formats.showcase import read_showcase
@@ -23,6 +24,36 @@ def corpus(tmp_path: Path) -> Path:
     folder = write_corpus(tmp_path / "corpus")
     seal_corpus(folder)
     return folder
+
+
+def object_id(kind: str, data: bytes) -> str:
+    return hashlib.sha1(f"{kind} {len(data)}\0".encode() + data).hexdigest()
+
+
+def tree_id(files: dict[str, tuple[bytes, bool]]) -> str:
+    entries: dict[str, bytes] = {}
+    folders: dict[str, dict[str, tuple[bytes, bool]]] = {}
+    for name, (content, executable) in files.items():
+        first, _, rest = name.partition("/")
+        if rest:
+            folders.setdefault(first, {})[rest] = (content, executable)
+        else:
+            mode = "100755" if executable else "100644"
+            entries[first] = f"{mode} {first}\0".encode() + bytes.fromhex(object_id("blob", content))
+    for name, inner in folders.items():
+        entries[f"{name}/"] = f"40000 {name}\0".encode() + bytes.fromhex(tree_id(inner))
+    return object_id("tree", b"".join(entries[name] for name in sorted(entries)))
+
+
+def commit_id(tree: str, parent: str | None, message: str, seconds: int) -> str:
+    who = f"crb showcase <showcase@crb.invalid> {seconds} +0000"
+    line = f"parent {parent}\n" if parent else ""
+    return object_id("commit", f"tree {tree}\n{line}author {who}\ncommitter {who}\n\n{message}\n".encode())
+
+
+def added(name: str, line: str, mode: str = "100644") -> str:
+    """A patch that adds a file of one line."""
+    return f"diff --git a/{name} b/{name}\nnew file mode {mode}\n--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+{line}\n"
 
 
 def pull_request(corpus: Path) -> Path:
@@ -45,12 +76,18 @@ def places(corpus: Path) -> set[tuple[str, str | None]]:
 
 class TestSeal:
     def test_the_same_text_gives_the_same_commits_everywhere(self, corpus: Path) -> None:
-        """These ids were computed once; a change of them would orphan every stored score of every text corpus."""
-        entry = read_showcase(corpus).entries[0].pull_request
-        assert (entry.base, entry.head) == (
-            "BASE_ID",
-            "HEAD_ID",
+        """Recomputed with hashlib alone. A change would orphan every stored score of every text corpus."""
+        files = {name: (content.encode(), name == "run.sh") for name, content in BASE_TREE.items()}
+        base = commit_id(tree_id(files), None, "Before: Bigger widgets", 1767225600)
+        files["src/widget.py"] = (
+            b"def size(a):\n    b = a\n    return b + 1\n\n\ndef area(a):\n    return a * a\n",
+            False,
         )
+        files["tools/check.sh"] = (b"true\n", True)
+        head = commit_id(tree_id(files), base, "Bigger widgets", 1767312000)
+        entry = read_showcase(corpus).entries[0].pull_request
+        assert (entry.base, entry.head) == (base, head)
+        assert base == "308af3122e4fe1efa1e4dce71ef735abaa3b28c9"
 
     def test_modes_and_times_of_the_files_on_disk_do_not_matter(self, corpus: Path) -> None:
         """Archives and checkouts change them; what counts is the list of executables."""
@@ -63,8 +100,8 @@ class TestSeal:
     def test_settings_of_the_user_do_not_matter(self, corpus: Path, tmp_path: Path, monkeypatch: Any) -> None:
         (tmp_path / "home").mkdir()
         (tmp_path / "home" / ".gitconfig").write_text(
-            "[core]\nautocrlf = true\nhooksPath = /nowhere\n[i18n]\ncommitEncoding = latin1\n[apply]\nwhitespace = error\n"
-            "[init]\ndefaultObjectFormat = sha256\n[diff]\nnoprefix = true\n"
+            "[core]\nautocrlf = true\nhooksPath = /nowhere\n[i18n]\ncommitEncoding = latin1\n"
+            "[apply]\nwhitespace = error\n[init]\ndefaultObjectFormat = sha256\n[diff]\nnoprefix = true\n"
         )
         for name, value in (
             ("HOME", str(tmp_path / "home")),
@@ -98,7 +135,7 @@ class TestSeal:
 
     def test_an_unsealed_corpus_is_refused_with_the_way_to_seal_it(self, tmp_path: Path) -> None:
         folder = write_corpus(tmp_path)
-        with pytest.raises(InputError, match="commit id is missing.*--seal"):
+        with pytest.raises(InputError, match=r"commit id is missing.*--seal"):
             read_showcase(folder)
         assert {field for _, field in places(folder)} >= {"base", "lines_added", "findings[0].provenance", "judgments"}
 
@@ -116,7 +153,7 @@ class TestReport:
         }
 
     def test_the_bundled_showcase_is_sound(self) -> None:
-        """At least 12 pull requests in 5 languages, 70 goldens of both labels, changes of 30 to 300 lines, smoke of 4."""
+        """12 or more pull requests in 5 languages, 70 goldens of both labels, changes of 30 to 300 lines, smoke of 4."""
         folder = Path(__file__).parents[2] / "corpus" / "showcase"
         report = check_corpus(folder)
         assert [str(problem) for problem in report.problems] == []
@@ -195,13 +232,12 @@ class TestRepositoryProblems:
         [
             "",
             "no patch at all\n",
-            "diff --git a/x b/x\nnew file mode 120000\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+/etc/passwd\n"
-            "\\ No newline at end of file\n",
-            "diff --git a/.git/config b/.git/config\nnew file mode 100644\n--- /dev/null\n+++ b/.git/config\n"
-            "@@ -0,0 +1 @@\n+x\n",
-            "diff --git a/../x b/../x\nnew file mode 100644\n--- /dev/null\n+++ b/../x\n@@ -0,0 +1 @@\n+x\n",
+            added("x", "/etc/passwd", mode="120000"),
+            added(".git/config", "x"),
+            added("../x", "x"),
+            added("sub", "Subproject commit " + "a" * 40, mode="160000"),
         ],
-        ids=["empty", "prose", "link", "git", "climbing"],
+        ids=["empty", "prose", "link", "git", "climbing", "submodule"],
     )
     def test_patches_that_are_no_text_change_are_refused(self, corpus: Path, patch: str) -> None:
         (pull_request(corpus) / "change.patch").write_text(patch)

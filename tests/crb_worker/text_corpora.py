@@ -17,24 +17,28 @@ BASE_TREE = {
     "data/crlf.txt": "one\r\ntwo\r\n",
     "docs/no-newline.txt": "last line",
 }
-PATCH = """diff --git a/src/widget.py b/src/widget.py
---- a/src/widget.py
-+++ b/src/widget.py
-@@ -1,5 +1,6 @@
- def size(a):
--    return a
-+    b = a
-+    return b + 1
- 
- 
- def area(a):
-diff --git a/tools/check.sh b/tools/check.sh
-new file mode 100755
---- /dev/null
-+++ b/tools/check.sh
-@@ -0,0 +1 @@
-+true
-"""
+PATCH = "\n".join(
+    [
+        "diff --git a/src/widget.py b/src/widget.py",
+        "--- a/src/widget.py",
+        "+++ b/src/widget.py",
+        "@@ -1,5 +1,6 @@",
+        " def size(a):",
+        "-    return a",
+        "+    b = a",
+        "+    return b + 1",
+        " ",
+        " ",
+        " def area(a):",
+        "diff --git a/tools/check.sh b/tools/check.sh",
+        "new file mode 100755",
+        "--- /dev/null",
+        "+++ b/tools/check.sh",
+        "@@ -0,0 +1 @@",
+        "+true",
+        "",
+    ]
+)
 CORPUS = """name = "tiny"
 version = "1"
 title = "Tiny"

@@ -92,7 +92,6 @@ def upgrade() -> None:
     sa.Column('build_id', sa.String(), nullable=False),
     sa.Column('paused', sa.Boolean(), nullable=False),
     sa.Column('concurrency', sa.Integer(), nullable=True),
-    sa.Column('folder', sa.String(), nullable=True),
     sa.ForeignKeyConstraint(['build_id'], ['agent_build.id'], ),
     sa.ForeignKeyConstraint(['sweep_id'], ['sweep.id'], ),
     sa.PrimaryKeyConstraint('sweep_id', 'build_id')

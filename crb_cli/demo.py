@@ -1,0 +1,91 @@
+"""``crb demo``: the main job on the showcase corpus, nothing else needed."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from crb_cli.output import JsonFlag, console, plain, print_json
+from crb_core.settings import load_settings
+
+__all__ = ["DEMO_AGENTS", "DEMO_JUDGES", "demo"]
+
+DEMO_AGENTS = ("lint", "minimal", "recorded-careful", "recorded-eager")
+DEMO_JUDGES = ("offline", "reference")
+DEMO_SWEEP = "demo"
+
+
+def demo(
+    runner: Annotated[str | None, typer.Option(help="auto, docker or process.")] = None,
+    subset: Annotated[str | None, typer.Option(help="Subset of the showcase corpus, for example smoke.")] = None,
+    rounds: Annotated[int, typer.Option(min=1, max=20, help="Independent rounds.")] = 3,
+    force: Annotated[bool, typer.Option("--force", help="Start anew instead of going on with the last demo.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Review the showcase corpus with the bundled agents, three rounds, judge, score and print the leaderboard.
+
+    A second run goes on where the first one stopped, and prints the table at once when that was the end.
+    """
+    from crb_cli.farm import open_home
+    from crb_cli.leaderboard import board_json, build_leaderboard, print_leaderboard
+    from crb_cli.sweep import load_named_corpus, run_or_leave_to_the_farm, start_sweep
+    from crb_core.store import open_store
+    from crb_core.store.results import sweep_judges
+    from crb_scheduler.progress import read_progress
+
+    # The demo shows one machine; a cluster's broker is not for it.
+    settings = load_settings(runner=runner).model_copy(update={"broker_url": None})
+    open_home(settings)
+    started = time.monotonic()
+    planned = start_sweep(
+        settings,
+        corpus=load_named_corpus(settings, "showcase"),
+        agents=DEMO_AGENTS,
+        judges=DEMO_JUDGES,
+        name=DEMO_SWEEP,
+        rounds=rounds,
+        subset=subset,
+        force=force,
+        quiet=as_json,
+    )
+    store = open_store(settings.resolved_store_url)
+    failed = None
+    with store.read() as connection:
+        progress = read_progress(connection, planned.sweep_id)
+    if not progress.finished:
+        try:
+            run_or_leave_to_the_farm(settings, [planned.name], quiet=as_json)
+        except typer.Exit as ended:
+            # Trials that failed are named above and in the table; the table is printed all the same.
+            if ended.exit_code != 3:
+                raise
+            failed = ended
+    with store.read() as connection:
+        judges = sweep_judges(connection, planned.sweep_id)
+        progress = read_progress(connection, planned.sweep_id)
+    boards = [build_leaderboard(store, planned.sweep_id, judge) for judge in judges]
+    if as_json:
+        print_json(
+            {
+                "sweep": planned.name,
+                "sweep_id": planned.sweep_id,
+                "leaderboards": [board_json(board, results) for board, results in boards],
+                "progress": progress.to_json(),
+            }
+        )
+    else:
+        for board, results in boards:
+            print_leaderboard(board, results)
+        console.print()
+        console.print(
+            plain(
+                f"{progress.ended} trials in {time.monotonic() - started:.0f} s. All of it is in {settings.home}: "
+                f"`crb trial list --sweep {planned.name}`, `crb trial show 1`, `crb leaderboard --severity high`."
+            ),
+            soft_wrap=True,
+        )
+    store.close()
+    if failed is not None:
+        raise failed

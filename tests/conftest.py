@@ -1,0 +1,33 @@
+"""What every test shares: the marker ``docker``, and the services of tests/services.py."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from tests.services import docker_problem, postgres_server, postgres_url, redis_server, redis_url
+
+__all__ = ["postgres_server", "postgres_url", "redis_server", "redis_url"]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A test marked ``docker`` is skipped, with the reason, where no engine answers."""
+    if item.get_closest_marker("docker") is not None and (problem := docker_problem()):
+        pytest.skip(problem)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With CRB_REQUIRE_DOCKER=1 a skipped test that is marked ``docker`` has failed: CI must not pass without them."""
+    report = yield
+    required = os.environ.get("CRB_REQUIRE_DOCKER", "") not in {"", "0"}
+    if required and report.skipped and not hasattr(report, "wasxfail") and item.get_closest_marker("docker"):
+        reason: Any = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"CRB_REQUIRE_DOCKER is set, but this test was skipped: {reason}"
+    return report

@@ -1,0 +1,129 @@
+"""Which trials may be combined."""
+
+from __future__ import annotations
+
+import pytest
+
+from crb_core.agent import AgentBuild, ModelRole
+from crb_core.corpus import canonical_json
+from crb_core.errors import InputError
+from crb_core.identity import RowIdentity, TrialIdentity, differences, require_same
+
+BUILD = AgentBuild(
+    agent="lint",
+    display_name="Lint",
+    provider="crb",
+    image="example/lint:1",
+    image_id="sha256:ab",
+    model_roles=(ModelRole(role="reviewer", model="m1"), ModelRole(role="helper", model="m2")),
+    runner="docker",
+)
+
+
+def trial(build: AgentBuild = BUILD, **changes: str | None) -> TrialIdentity:
+    fields: dict[str, str | None] = {
+        "subject": "showcase 1",
+        "pull_request": "pr",
+        "reviewed_sha": "0" * 40,
+        "answer_key_fingerprint": "key",
+    }
+    return TrialIdentity.of_build(build, **(fields | changes))  # type: ignore[arg-type]
+
+
+def row(**changes: str) -> RowIdentity:
+    fields = {"corpus_fingerprint": "5eed", "protocol": "reviewbench", "judge": "offline:1"}
+    return RowIdentity.of_build(BUILD, **(fields | changes))
+
+
+def test_a_trial_identity_has_the_ten_fields():
+    """Seed B, compatibility boundary."""
+    assert set(TrialIdentity.model_fields) == {
+        "subject",
+        "pull_request",
+        "reviewed_sha",
+        "answer_key_fingerprint",
+        "reviewer_tool",
+        "configuration_fingerprint",
+        "model_roles",
+        "reviewer_build",
+        "harness",
+        "adapter",
+    }
+
+
+def test_a_row_identity_drops_four_and_adds_three():
+    """Rule 13."""
+    assert set(RowIdentity.model_fields) == set(TrialIdentity.model_fields) - {
+        "subject",
+        "pull_request",
+        "reviewed_sha",
+        "answer_key_fingerprint",
+    } | {"corpus_fingerprint", "protocol", "judge"}
+    assert trial().row(corpus_fingerprint="5eed", protocol="reviewbench", judge="offline:1") == row()
+
+
+@pytest.mark.parametrize("letter", ["caf\u00e9", "cafe\u0301"])
+def test_the_documented_example_hashes_as_documented(letter):
+    """The worked example of the module, however the é is composed."""
+    identity = RowIdentity(
+        reviewer_tool=letter,
+        configuration_fingerprint="c0ffee",
+        model_roles=(ModelRole(role="reviewer", model="model-1"),),
+        reviewer_build="docker sha256:ab12",
+        harness="crb.contract/1",
+        adapter="container",
+        corpus_fingerprint="5eed",
+        protocol="reviewbench",
+        judge="offline:1",
+    )
+    assert identity.sha256 == "f0580916cb34f8a8d5d710d0abf16c4a3da1b7e1d92e46a0d13a5ce0cd782c0e"
+    import crb_core.identity
+
+    documented = (crb_core.identity.__doc__ or "").replace("\n    ", "")
+    assert canonical_json(identity.canonical()) in documented
+    assert identity.sha256 in documented
+
+
+def test_every_field_changes_the_hash():
+    """No field is left out of either identity."""
+    for identity in (trial(), row()):
+        hashes = {identity.sha256}
+        for name in type(identity).model_fields:
+            other = (ModelRole(role="x", model="y"),) if name == "model_roles" else "other"
+            hashes.add(identity.model_copy(update={name: other}).sha256)
+        assert len(hashes) == len(type(identity).model_fields) + 1
+
+
+def test_order_of_roles_and_line_ends_do_not_count():
+    """Canonical: roles sorted, CRLF and CR as LF."""
+    swapped = BUILD.model_copy(update={"model_roles": BUILD.model_roles[::-1]})
+    assert trial(swapped).sha256 == trial().sha256
+    assert len({trial(subject=text).sha256 for text in ("a\nb", "a\r\nb", "a\rb")}) == 1
+
+
+def test_mixing_is_refused_with_every_differing_field():
+    """The error prints names and both values."""
+    one, other = trial(), trial(BUILD.model_copy(update={"image_id": "sha256:cd"}), reviewed_sha="1" * 40)
+    assert set(differences(one, other)) == {"reviewed_sha", "reviewer_build"}
+    with pytest.raises(InputError) as caught:
+        require_same([one, one, other])
+    assert "0 and 2 differ in" in caught.value.problem
+    for text in ("reviewed_sha", "0" * 40, "1" * 40, "reviewer_build", "sha256:ab", "sha256:cd"):
+        assert text in caught.value.problem
+
+
+def test_equal_identities_combine_and_none_is_an_error():
+    """An unknown reviewed SHA equals another unknown one, and no other."""
+    assert require_same([row(), row()]) == row()
+    assert require_same([trial(reviewed_sha=None)] * 2).reviewed_sha is None
+    with pytest.raises(InputError, match="reviewed_sha: None and"):
+        require_same([trial(reviewed_sha=None), trial()])
+    with pytest.raises(InputError, match="nothing to combine"):
+        require_same([])
+
+
+def test_limits_and_runner_split_identities():
+    """More memory or no container is another measurement."""
+    more = BUILD.model_copy(update={"limits": BUILD.limits.model_copy(update={"memory_mib": 4096})})
+    assert set(differences(trial(), trial(more))) == {"configuration_fingerprint"}
+    assert set(differences(trial(), trial(BUILD.model_copy(update={"runner": "process"})))) == {"reviewer_build"}

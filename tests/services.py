@@ -1,0 +1,121 @@
+"""Real services for tests: the Docker engine, Redis and PostgreSQL, each with the reason when it is not there.
+
+Images come from ``CRB_TEST_REDIS_IMAGE`` and ``CRB_TEST_POSTGRES_IMAGE``; docker/test-services builds some where no
+registry answers. A test that uses one of these fixtures is marked ``docker``.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, make_url
+
+__all__ = ["docker_problem", "postgres_server", "postgres_url", "redis_server", "redis_url"]
+
+#: On every container that tests start through this module; ``make clean`` removes what a killed run left.
+LABEL = {"crb.tests": "service"}
+
+
+@functools.cache
+def docker_problem() -> str | None:
+    """Why tests cannot use a Docker engine; None when one answers."""
+    import docker
+    from docker.errors import DockerException
+
+    try:
+        client = docker.from_env(timeout=10)
+        try:
+            client.ping()
+        finally:
+            client.close()
+    except (DockerException, OSError) as error:
+        return f"no Docker engine answers: {str(error).splitlines()[0][:200]}"
+    return None
+
+
+def _start(container: Any) -> Any:
+    """Start a testcontainer; skips, with the reason, where its image cannot be had."""
+    import docker
+    from docker.errors import DockerException, ImageNotFound
+
+    if problem := docker_problem():
+        pytest.skip(problem)
+    client = docker.from_env()
+    try:
+        client.images.get(container.image)
+    except ImageNotFound:
+        try:
+            client.images.pull(container.image)
+        except DockerException as error:
+            pytest.skip(f"the image {container.image} is not here and cannot be pulled: {str(error)[:200]}")
+    finally:
+        client.close()
+    return container.with_kwargs(labels=LABEL).start()
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[str]:
+    """The URL of a Redis server that lives as long as the test session."""
+    from testcontainers.community.redis import RedisContainer
+    from testcontainers.core.config import testcontainers_config
+
+    # Its clean-up container is one more image to have; the fixture itself stops what it starts.
+    testcontainers_config.ryuk_disabled = True
+    container = _start(RedisContainer(os.environ.get("CRB_TEST_REDIS_IMAGE", "redis:7-alpine")))
+    try:
+        yield f"redis://{container.get_container_host_ip()}:{container.get_exposed_port(6379)}/0"
+    finally:
+        container.stop()
+
+
+@pytest.fixture
+def redis_url(redis_server: str) -> str:
+    """The URL of an empty Redis database."""
+    import redis
+
+    client = redis.Redis.from_url(redis_server)
+    client.flushall()
+    client.close()
+    return redis_server
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The URL of a PostgreSQL server that lives as long as the test session."""
+    from testcontainers.community.postgres import PostgresContainer
+    from testcontainers.core.config import testcontainers_config
+
+    testcontainers_config.ryuk_disabled = True
+    container = _start(
+        PostgresContainer(
+            os.environ.get("CRB_TEST_POSTGRES_IMAGE", "postgres:16-alpine"),
+            username="crb",
+            password=secrets.token_hex(8),
+            dbname="crb",
+            driver="psycopg",
+        )
+    )
+    try:
+        yield str(container.get_connection_url())
+    finally:
+        container.stop()
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> Iterator[str]:
+    """The URL of an empty PostgreSQL database."""
+    name = f"test_{secrets.token_hex(6)}"
+    engine = create_engine(postgres_server, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.exec_driver_sql(f"CREATE DATABASE {name}")
+    try:
+        yield make_url(postgres_server).set(database=name).render_as_string(hide_password=False)
+    finally:
+        with engine.connect() as connection:
+            connection.exec_driver_sql(f"DROP DATABASE {name} WITH (FORCE)")
+        engine.dispose()
