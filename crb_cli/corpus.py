@@ -22,7 +22,7 @@ _AXES = {"language": "Language", "change_type": "Change type", "severity": "Seve
 
 @app.command()
 def validate(
-    path: Annotated[Path, typer.Argument(help="Folder of a text corpus or of ReviewBench's corpus.")],
+    path: Annotated[Path, typer.Argument(help="Folder of a text corpus or of ReviewBench's corpus, or showcase.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     seal: Annotated[
         bool, typer.Option("--seal", help="Text corpus: first write commit ids, traits, provenance and finding ids.")
@@ -31,8 +31,9 @@ def validate(
     """Check a corpus and report every problem with its file and field; exit status 1 if there is one."""
     from crb_worker.corpus_check import check_corpus, seal_corpus
 
-    sealed = seal_corpus(path) if seal else ()
-    report = check_corpus(path)
+    folder = _folder(path)
+    sealed = seal_corpus(folder) if seal else ()
+    report = check_corpus(folder)
     if as_json:
         typer.echo(json.dumps(_report_json(report, sealed), indent=2, ensure_ascii=False))
     else:
@@ -43,7 +44,7 @@ def validate(
 
 @app.command()
 def snapshot(
-    path: Annotated[Path, typer.Argument(help="Folder of a text corpus or of ReviewBench's corpus.")],
+    path: Annotated[Path, typer.Argument(help="Folder of a text corpus or of ReviewBench's corpus, or showcase.")],
     keys: Annotated[list[str] | None, typer.Argument(help="Pull request keys; all of the corpus if none.")] = None,
     mirror: Annotated[
         str | None, typer.Option(help="Folder of local mirrors, with {owner}, {repo} and {number}.")
@@ -100,6 +101,7 @@ def read_corpus(path: Path, *, name: str | None = None, mirror: str | None = Non
     from crb_core.formats.reviewbench import read_reviewbench
     from crb_core.formats.showcase import is_text_corpus, read_showcase
 
+    path = _folder(path)
     if mirror and url:
         raise InputError("both a mirror folder and a git URL are given", remedy="Give one of --mirror and --url")
     if is_text_corpus(path):
@@ -114,6 +116,15 @@ def read_corpus(path: Path, *, name: str | None = None, mirror: str | None = Non
         source_template=mirror or url,
     )
     return corpus
+
+
+def _folder(path: Path) -> Path:
+    """The folder itself, or the bundled corpus of that name."""
+    from crb_core.bundled import bundled
+
+    if path == Path("showcase") and not path.exists():
+        return bundled("corpus") / "showcase"
+    return path
 
 
 def _report_json(report: CorpusReport, sealed: tuple[Path, ...]) -> dict[str, Any]:

@@ -81,7 +81,7 @@ class Corpus(Record):
         """SHA-256 over everything that decides a number: pull requests and golden sets, in order."""
         return fingerprint(
             [
-                [entry.pull_request.model_dump(mode="json", exclude={"traits"}), entry.answer_key_fingerprint]
+                [entry.pull_request.model_dump(mode="json", exclude={"traits", "source"}), entry.answer_key_fingerprint]
                 for entry in self.entries
             ]
         )

@@ -133,19 +133,21 @@ class Git:
         index: Path | None = None,
         transfer: bool = False,
         allowed: Sequence[int] = (0,),
+        timeout: float | None = None,
     ) -> bytes:
         """Run ``git arguments`` and return its standard output (empty if ``output`` takes it).
 
         ``stdin`` is given as bytes or as an open file. ``index`` is the index file to use, ``transfer`` passes on the
         proxy and certificate variables and gives an hour instead of ten minutes, ``allowed`` are the exit statuses that
-        are no error. Raises GitError, and UnavailableError where git is missing or does not end in time.
+        are no error, ``timeout`` gives other seconds. Raises GitError, and UnavailableError where git is missing or does not end in time.
         """
         command = ["git"]
         settings = _SETTINGS | {"core.bare": "true" if self.work_tree is None else "false"}
         for name, value in settings.items():
             command += ["-c", f"{name}={value}"]
         command += arguments
-        timeout = TRANSFER_TIMEOUT if transfer else LOCAL_TIMEOUT
+        if timeout is None:
+            timeout = TRANSFER_TIMEOUT if transfer else LOCAL_TIMEOUT
         try:
             process = subprocess.Popen(
                 command,

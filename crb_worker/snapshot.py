@@ -174,7 +174,8 @@ class SnapshotCache:
 
 def _request(pull_request: PullRequest) -> str:
     """SHA-256 of everything that decides what a snapshot holds."""
-    shown = pull_request.model_dump(mode="json", include={"repo", "number", "base", "head", "title", "body"})
+    decisive = {"repo", "number", "recorded_base", "recorded_head", "title", "body"}
+    shown = pull_request.model_dump(mode="json", include=decisive)
     return fingerprint({"format": FORMAT, **shown})
 
 

@@ -26,17 +26,19 @@ MISSING_SHARE = 0.01
 #: index without reading the files again, in every copy that keeps times.
 CHECKOUT_TIME = 1_577_836_800
 
-_SETTINGS = {
-    "core.bare": "false",
-    "core.logAllRefUpdates": "false",
-    # A copy has other inodes and change times; size and modification time are enough.
-    "core.checkStat": "minimal",
-    "core.trustctime": "false",
-    # base is held by no ref, so nothing may collect it.
-    "gc.auto": "0",
-    "maintenance.auto": "false",
-    "advice.detachedHead": "false",
-}
+# A copy has other inodes and change times, so size and modification time must do for git; and base is held by no ref,
+# so nothing may collect it.
+_SETTINGS = """[core]
+\tlogAllRefUpdates = false
+\tcheckStat = minimal
+\ttrustctime = false
+[gc]
+\tauto = 0
+[maintenance]
+\tauto = false
+[advice]
+\tdetachedHead = false
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +62,8 @@ def build(folder: Path, source: SnapshotSource, pull_request: PullRequest) -> Bu
         final = init_repository(git_dir)
         _copy_objects(stage, final, pull_request, may_lack=bool(absent))
         reachable = _reachable(stage, pull_request)
-    for name, value in _SETTINGS.items():
-        final.run("config", "--local", name, value)
+    settings = git_dir / "config"
+    settings.write_text(settings.read_text(encoding="ascii").replace("bare = true", "bare = false") + _SETTINGS)
     (git_dir / "HEAD").write_text(f"{pull_request.head}\n", encoding="ascii")
     work = Git(git_dir, work_tree=folder / "repo")
     _check_out(work, pull_request, missing)

@@ -51,6 +51,7 @@ class Problems:
     def json(self, path: Path) -> Any:
         """The value of a JSON file, or None after noting why it cannot be read."""
         try:
+            _refuse_devices(path)
             return load_json(path)
         except CrbError as error:
             self.note(error)
@@ -86,6 +87,7 @@ class Problems:
 def load_toml(path: Path) -> dict[str, Any]:
     """The table of a TOML file; InputError with file, line and column where it is not one."""
     name = str(path)
+    _refuse_devices(path)
     try:
         text = path.read_bytes().decode("utf-8")
     except FileNotFoundError:
@@ -106,6 +108,12 @@ def load_toml(path: Path) -> dict[str, Any]:
             where=Where(file=name, line=int(place[1]) if place else None, column=int(place[2]) if place else None),
             remedy="Correct the file at this place",
         ) from None
+
+
+def _refuse_devices(path: Path) -> None:
+    """Opening a pipe would wait for ever."""
+    if path.exists() and not path.is_file():
+        raise InputError("this is no regular file", where=Where(file=str(path)), remedy="Replace it by a file")
 
 
 def _join(outer: str, inner: str) -> str:

@@ -2,54 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from crb_core.finding import LABEL_AXES, CandidateFinding, GoldenFinding, Label, TpFp
 from crb_core.formats.checked import Problems
+from crb_core.protocols import PROTOCOLS
 
 __all__ = [
     "LABEL_FIELDS",
-    "VOCABULARIES",
-    "Vocabulary",
     "check_label",
     "content_key",
     "golden_from_json",
-    "golden_to_json",
+    "has_true_positive",
 ]
 
 JUSTIFICATIONS = ("tp_fp_justification", "severity_justification", "category_justification")
 #: Every field of a golden finding that belongs to its label.
 LABEL_FIELDS = (*LABEL_AXES, *JUSTIFICATIONS, "provenance")
-
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """The values that a protocol allows on the axes that are free text elsewhere (rule 3)."""
-
-    severities: tuple[str, ...]
-    categories: tuple[str, ...]
-
-
-VOCABULARIES: Mapping[str, Vocabulary] = {
-    "reviewbench": Vocabulary(
-        severities=("high", "medium", "low"),
-        categories=(
-            "correctness",
-            "security",
-            "reliability",
-            "maintainability",
-            "testing",
-            "documentation",
-            "performance",
-            "api-architecture",
-            "accessibility",
-            "other",
-        ),
-    ),
-}
 
 
 def golden_from_json(
@@ -90,7 +61,7 @@ def golden_from_json(
 
 def check_label(label: Label, *, file: Path | str, field: str, protocol: str, problems: Problems) -> None:
     """Note the values of a label that its protocol does not know, and provenance of axes that it does not carry."""
-    vocabulary = VOCABULARIES[protocol]
+    vocabulary = PROTOCOLS[protocol]
     for axis, allowed in (("severity", vocabulary.severities), ("category", vocabulary.categories)):
         value = getattr(label, axis)
         if value is not None and value not in allowed:
@@ -109,21 +80,13 @@ def check_label(label: Label, *, file: Path | str, field: str, protocol: str, pr
             )
 
 
-def golden_to_json(finding: GoldenFinding) -> dict[str, Any]:
-    """The flat object that ``golden_from_json`` reads back to an equal finding."""
-    data: dict[str, Any] = finding.model_dump(mode="json", exclude_none=True)
-    label: dict[str, Any] = data.pop("label")
-    producer, source = data.pop("producer"), data.pop("source")
-    provenance = label.pop("provenance")
-    return data | label | {"producer": producer, "source": source} | ({"provenance": provenance} if provenance else {})
-
-
 def content_key(finding: GoldenFinding | CandidateFinding) -> tuple[object, ...]:
     """What makes two findings of one pull request the same one (A3)."""
     return (finding.file, finding.start_line, finding.end_line, finding.message)
 
 
 def has_true_positive(findings: tuple[GoldenFinding, ...]) -> bool:
+    """Whether recall can be measured at all."""
     return any(finding.label.tp_fp is TpFp.TP for finding in findings)
 
 

@@ -13,7 +13,7 @@ from crb_core.finding import GoldenFinding, Record
 from crb_core.formats.checked import Problems
 from crb_core.formats.golden import golden_from_json
 from crb_core.formats.paths import path_problem
-from crb_core.pull_request import PullRequest, PullRequestTraits, reviewbench_key
+from crb_core.pull_request import PullRequest, reviewbench_key
 
 __all__ = ["ReviewBenchText", "is_reviewbench", "read_reviewbench", "read_reviewbench_text"]
 
@@ -200,7 +200,9 @@ def _pull_request(
     if record is None:
         _name_as_manifest(problems, before, field)
         return None
-    traits = record.traits
+    if not record.has_commits:
+        problems.add("base and head are null", file=manifest, field=field, remedy="Write the two commit ids")
+        return None
     expected = {"nwo": record.nwo, "pr_url": f"{record.repo}/pull/{record.number}"}
     for name, value in expected.items():
         if name in item and item[name] != value:
@@ -208,13 +210,13 @@ def _pull_request(
     unknown = sorted(set(item) - _MANIFEST_FIELDS)
     if unknown:
         irregularities.append(f"{manifest}, field {field}: unknown fields are not kept: {', '.join(unknown)}")
-    return record.model_copy(update={"traits": PullRequestTraits(**traits.model_dump())})
+    return record
 
 
 def _name_as_manifest(problems: Problems, start: int, field: str) -> None:
     """Name the manifest's own fields in problems that were found under the record's names."""
     for error in problems.found[start:]:
-        if error.where and error.where.field:
+        if error.where and error.where.field and error.where.field != field:
             name = error.where.field.removeprefix(f"{field}.")
             name = {"number": "pr_number", "key": "repo"}.get(name, name)
             error.where = Where(file=error.where.file, field=f"{field}.{name}")

@@ -24,7 +24,7 @@ from crb_core.diff import DiffIndex
 from crb_core.errors import InputError, Where, first_problem
 from crb_core.finding import GoldenFinding, NonBlank, Record
 from crb_core.formats.checked import Problems
-from crb_core.formats.golden import VOCABULARIES, golden_from_json, has_true_positive
+from crb_core.formats.golden import golden_from_json, has_true_positive
 from crb_core.formats.paths import path_problem
 from crb_core.formats.recordings import Recording, Reference, read_recording, read_reference
 from crb_core.formats.text_tree import read_patch, read_tree
@@ -68,8 +68,8 @@ class _CorpusFile(Record):
     @field_validator("protocol")
     @classmethod
     def _protocol_has_this_form(cls, value: str) -> str:
-        if value not in VOCABULARIES:
-            raise ValueError(f"{value!r} is no protocol of text corpora; use one of {', '.join(VOCABULARIES)}")
+        if value != "reviewbench":
+            raise ValueError(f"{value!r} is no protocol of text corpora; their findings are labelled for reviewbench")
         return value
 
 

@@ -18,6 +18,9 @@ MAX_FILE_BYTES = 1024 * 1024
 
 def read_patch(path: Path, problems: Problems) -> tuple[bytes, DiffIndex | None]:
     """The bytes of a patch and the lines it shows; None for the latter after noting why it is unusable."""
+    if path.exists() and not path.is_file():
+        problems.add("this is no regular file", file=path)
+        return b"", None
     try:
         data = path.read_bytes()
         diff = DiffIndex.parse(data, str(path))
@@ -78,9 +81,9 @@ def _file_problem(source: Path, *, is_folder: bool) -> str | None:
         return None
     if not source.is_file():
         return "this is no regular file"
-    data = source.read_bytes()
-    if len(data) > MAX_FILE_BYTES:
+    if source.stat().st_size > MAX_FILE_BYTES:
         return f"the file is larger than {MAX_FILE_BYTES} bytes"
+    data = source.read_bytes()
     try:
         data.decode()
     except UnicodeDecodeError as error:

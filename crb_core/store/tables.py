@@ -19,6 +19,8 @@ __all__ = [
     "CorpusRow",
     "CorrespondenceRow",
     "GoldenRow",
+    "JudgeCallRow",
+    "ImportRow",
     "JudgeRow",
     "JudgmentRow",
     "PullRequestRow",
@@ -68,6 +70,10 @@ class SweepState(StrEnum):
 
 def _json() -> Any:
     return Column(JSON, nullable=False)
+
+
+def _optional_json() -> Any:
+    return Column(JSON(none_as_null=True), nullable=True)
 
 
 class CorpusRow(SQLModel, table=True):
@@ -123,6 +129,8 @@ class SweepRow(SQLModel, table=True):
     rounds: int
     priority: int
     state: str
+    #: List price in USD that its judges' calls may reach; null is no limit.
+    max_cost_usd: float | None = None
     #: How snapshots of this sweep are made: source and its folder or template.
     snapshot_source: dict[str, Any] = Field(sa_column=_json())
     created_at: str
@@ -234,6 +242,10 @@ class AttemptRow(SQLModel, table=True):
     usage: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON))
     #: Evidence digests by name: findings, stdout, stderr.
     evidence: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON))
+    #: Legacy duration of an imported review in seconds; it includes retries (rule 16).
+    duration_seconds: float | None = None
+    #: Imported reviews: what the source records of the review beyond the columns, and the digest of its content.
+    source: dict[str, Any] | None = Field(default=None, sa_column=_optional_json())
 
 
 class CandidateRow(SQLModel, table=True):
@@ -246,6 +258,8 @@ class CandidateRow(SQLModel, table=True):
     message: str = Field(sa_column=Column(Text, nullable=False))
     producer: str
     in_diff: bool | None = None
+    #: What an imported review records of the finding beyond the columns: rule, severity, further places.
+    source: dict[str, Any] | None = Field(default=None, sa_column=_optional_json())
 
 
 class JudgmentRow(SQLModel, table=True):
@@ -257,6 +271,55 @@ class JudgmentRow(SQLModel, table=True):
     matched_at: str | None = None
     classified_at: str | None = None
     scored_at: str | None = None
+    #: Imported judgments: the record as it was imported, and what it leaves open (crb_core/store/imports.py).
+    document: dict[str, Any] | None = Field(default=None, sa_column=_optional_json())
+
+
+class JudgeCallRow(SQLModel, table=True):
+    """One call of a judge's model, also one that failed. ``outcome`` is null while it is under way or if it was lost.
+
+    Tokens are what the answer reported and null where it reported none. ``list_price_usd`` is an estimate from a dated
+    price table; ``charge_usd`` is what the service itself said it charged (rule 21).
+    """
+
+    __tablename__ = "judge_call"
+    __table_args__ = (Index("judge_call_request", "judge_id", "request_hash"),)
+    id: int | None = Field(default=None, primary_key=True)
+    #: Null for a call that belongs to no trial (calibration).
+    trial_id: int | None = Field(default=None, foreign_key="trial.id", index=True)
+    judge_id: str
+    stage: str
+    #: What is asked, for people: stage, file, positions.
+    label: str = Field(sa_column=Column(Text, nullable=False))
+    request_hash: str
+    #: Secret that the ids of this judgment are derived with (hex).
+    secret: str
+    attempt: int
+    model: str
+    answered_by: str | None = None
+    outcome: str | None = None
+    detail: str | None = Field(default=None, sa_column=Column(Text))
+    http_status: int | None = None
+    stop_reason: str | None = None
+    #: Evidence digests.
+    request_digest: str
+    answer_digest: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    service_tier: str | None = None
+    charge_usd: float | None = None
+    list_price_usd: float | None = None
+    price_table: str | None = None
+    #: Most that the call can cost by list price; counts against a budget until the price is known.
+    reserved_usd: float | None = None
+    batch_id: str | None = Field(default=None, index=True)
+    #: What the session had read when this was asked: tool, path, lines.
+    read: list[Any] | None = Field(default=None, sa_column=Column(JSON))
+    started_at: str
+    finished_at: str | None = None
+    duration_ms: float | None = None
 
 
 class CorrespondenceRow(SQLModel, table=True):
@@ -292,6 +355,23 @@ class WorkerRow(SQLModel, table=True):
     #: Slots by queue name.
     slots: dict[str, Any] = Field(sa_column=_json())
     started_at: str
+
+
+class ImportRow(SQLModel, table=True):
+    """What was imported into a corpus or a sweep: format, files with their evidence digests, irregularities."""
+
+    __tablename__ = "import_record"
+    __table_args__ = (UniqueConstraint("kind", "target", "fingerprint"),)
+    id: int | None = Field(default=None, primary_key=True)
+    #: ``corpus`` or ``sweep``.
+    kind: str
+    #: Row id of the corpus, or id of the sweep.
+    target: str
+    format: str
+    #: SHA-256 over format, options and files: the same import again is the same row.
+    fingerprint: str
+    document: dict[str, Any] = Field(sa_column=_json())
+    imported_at: str
 
 
 def core(model: type[SQLModel]) -> Table:

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from crb_core.corpus import fingerprint
-from crb_core.errors import InputError
+from crb_core.errors import CrbError, InputError
 from crb_core.finding import CandidateFinding, Finding, GoldenFinding
 from crb_core.matching import Classification, Correspondence
 
-__all__ = ["PROTOCOLS", "Classifier", "Judge", "comparable", "judge_fingerprint"]
+if TYPE_CHECKING:
+    from crb_core.evidence import EvidenceStore
+    from crb_core.pull_request import PullRequest
+    from crb_core.store import Store
+    from crb_worker.judge.rate_limit import RateLimiter
+    from crb_worker.snapshot import Snapshot
+
+__all__ = [
+    "PROTOCOLS",
+    "Classifier",
+    "Judge",
+    "JudgeWork",
+    "LaterError",
+    "StepBound",
+    "StoppedError",
+    "bound",
+    "comparable",
+    "judge_fingerprint",
+]
 
 #: The protocols a judge can be asked to match under.
 PROTOCOLS = ("reviewbench", "answer-key", "golden-comments")
@@ -65,6 +85,50 @@ class Classifier(Judge, Protocol):
         protocol: str,
     ) -> tuple[Classification, ...]:
         """A label for each position, in the order given, each on its own and unaware of matches (rule 5)."""
+
+
+class LaterError(CrbError):
+    """The judgment has to wait for ``seconds``: its step is deferred, which costs no attempt and holds no thread."""
+
+    def __init__(self, problem: str, *, seconds: float) -> None:
+        super().__init__(problem)
+        self.seconds = seconds
+
+
+class StoppedError(CrbError):
+    """The step was cancelled or given to another worker while the judge worked on it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeWork:
+    """What one step lends a judge that needs more than the findings.
+
+    ``snapshot`` makes or finds the frozen repository at head; ``stopped`` is set when the step was cancelled or lost.
+    ``sweep_id`` names the sweep whose budget the judge's calls count against; None for a trial outside a sweep.
+    ``limiter`` makes the limiter of a scope (service and key), shared between workers.
+    """
+
+    trial_id: int | None
+    judge_id: str
+    sweep_id: str | None
+    pull_request: PullRequest
+    snapshot: Callable[[], Snapshot]
+    store: Store
+    evidence: EvidenceStore
+    limiter: Callable[[str], RateLimiter]
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+
+@runtime_checkable
+class StepBound(Protocol):
+    """A judge that works on one step at a time: ``for_step`` gives the judge of that step, which then matches."""
+
+    def for_step(self, work: JudgeWork) -> Judge: ...
+
+
+def bound(judge: Judge, work: Callable[[], JudgeWork]) -> Judge:
+    """The judge for one step; ``work`` is only made for a judge that asks for it."""
+    return judge.for_step(work()) if isinstance(judge, StepBound) else judge
 
 
 def judge_fingerprint(description: dict[str, Any]) -> str:

@@ -1,62 +1,97 @@
-"""The judge ``offline``: matches by words, without a model, a key or a network."""
+"""The judge ``offline``: matches by words and a small trained model, without a key, a network or a GPU.
+
+It says match or no match with a probability and never invents a classification, so unmatched candidates stay
+unclassified and the augmented metrics are null (rule 10).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from crb_core.corpus import Corpus, fingerprint
+from crb_core.corpus import Corpus
 from crb_core.errors import InputError
 from crb_core.finding import CandidateFinding, GoldenFinding
 from crb_core.matching import Correspondence
 from crb_worker.judge.base import comparable, judge_fingerprint
-from crb_worker.judge.features import WordVectors, cosine
+from crb_worker.judge.features import Pair, Vocabulary, pair_features
+from crb_worker.judge.offline_model import OfflineModel
 
 __all__ = ["OfflineJudge"]
 
-#: Cosine at which a pair matches: the best leave-one-repository-out value for words of golden-comments data.
-_THRESHOLD = 0.22
-
 
 class OfflineJudge:
-    """Word TF-IDF cosine against a threshold; never classifies."""
+    """Candidates and goldens that speak of one issue, by the model's probability against a threshold.
+
+    ``golden_texts`` are the golden messages of the whole corpus: they decide how much a word weighs, and so belong to
+    the fingerprint. ``threshold`` (between 0 and 1) is by default the model's own.
+    """
 
     name = "offline"
     classifies = False
 
-    def __init__(self, golden_texts: Sequence[str], *, threshold: float = _THRESHOLD) -> None:
-        self._vectors = WordVectors(golden_texts)
-        self._threshold = threshold
+    def __init__(
+        self, golden_texts: Sequence[str], *, model: OfflineModel | None = None, threshold: float | None = None
+    ) -> None:
+        self.model = model or OfflineModel.load()
+        self.threshold = self.model.threshold if threshold is None else threshold
+        if not 0 < self.threshold < 1:
+            raise InputError(
+                f"the offline judge's threshold {self.threshold} is not between 0 and 1",
+                remedy=f"Leave it out to use the measured one, {self.model.threshold}",
+            )
+        self._vocabulary = Vocabulary(golden_texts)
         self.fingerprint = judge_fingerprint(self.describe())
 
     @classmethod
     def load(cls, corpus: Corpus, options: dict[str, str]) -> OfflineJudge:
-        """The judge for a corpus; the one option is ``threshold`` (more than 0, less than 1)."""
+        """The judge for a corpus. Its one option is ``threshold``; anything else is an InputError."""
         unknown = sorted(set(options) - {"threshold"})
         if unknown:
-            raise InputError(f"the offline judge has no option {unknown[0][:80]!r}", remedy="It has threshold only")
+            raise InputError(
+                f"the offline judge has no option {unknown[0][:80]!r}", remedy="Its only option is threshold"
+            )
         texts = [finding.message for entry in corpus.entries for finding in entry.golden]
         if "threshold" not in options:
             return cls(texts)
         try:
             threshold = float(options["threshold"])
         except ValueError:
-            threshold = -1.0
-        if not 0 < threshold < 1:
             raise InputError(
-                f"the offline judge's threshold {options['threshold'][:80]!r} is not a number between 0 and 1",
-                remedy="Leave it out to use the measured one",
-            )
+                f"the offline judge's threshold {options['threshold'][:80]!r} is not a number",
+                remedy="Write a number between 0 and 1, or leave it out to use the measured one",
+            ) from None
         return cls(texts, threshold=threshold)
 
     def describe(self) -> dict[str, Any]:
-        """Vectoriser, weights and threshold: all that decides an answer."""
+        """Model, threshold and word weights: all that decides an answer."""
         return {
             "judge": self.name,
-            "vectoriser": "word tf-idf cosine/1",
-            "threshold": self._threshold,
-            "frequencies": fingerprint([self._vectors.documents, self._vectors.frequencies]),
+            "method": "word, stem, concept and local tf-idf features; mean of decision trees",
+            "model": self.model.digest,
+            "threshold": self.threshold,
+            "vocabulary": self._vocabulary.digest,
         }
+
+    def probabilities(
+        self, candidates: Sequence[CandidateFinding], golden: Sequence[GoldenFinding], *, protocol: str
+    ) -> dict[Pair, float]:
+        """For each pair (candidate, golden) that the protocol compares, the probability that it is one issue."""
+        pairs = [
+            (place, position)
+            for place, candidate in enumerate(candidates)
+            for position, finding in enumerate(golden)
+            if comparable(candidate, finding, protocol)
+        ]
+        if not pairs:
+            return {}
+        features = pair_features(
+            [candidate.message for candidate in candidates],
+            [finding.message for finding in golden],
+            pairs,
+            self._vocabulary,
+        )
+        return {pair: self.model.probability(features[pair]) for pair in pairs}
 
     def match(
         self,
@@ -66,22 +101,16 @@ class OfflineJudge:
         *,
         protocol: str,
     ) -> tuple[Correspondence, ...]:
-        """One record a candidate, with the goldens whose cosine reaches the threshold."""
-        golden_vectors = [self._vectors.vector(finding.message) for finding in golden]
-        records = []
-        for place, candidate in enumerate(candidates):
-            vector = self._vectors.vector(candidate.message)
-            found = [
-                (position, similarity)
-                for position, finding in enumerate(golden)
-                if comparable(candidate, finding, protocol)
-                and (similarity := cosine(vector, golden_vectors[position])) >= self._threshold
-            ]
-            records.append(
-                Correspondence(
-                    candidate=place,
-                    golden=tuple(position for position, _ in found),
-                    probabilities=tuple(round(similarity, 4) for _, similarity in found),
-                )
+        """One record a candidate, with the goldens whose probability reaches the threshold and these probabilities."""
+        found: list[list[tuple[int, float]]] = [[] for _ in candidates]
+        for (place, position), probability in self.probabilities(candidates, golden, protocol=protocol).items():
+            if probability >= self.threshold:
+                found[place].append((position, probability))
+        return tuple(
+            Correspondence(
+                candidate=place,
+                golden=tuple(position for position, _ in matches),
+                probabilities=tuple(probability for _, probability in matches),
             )
-        return tuple(records)
+            for place, matches in enumerate(found)
+        )

@@ -19,7 +19,7 @@ from crb_worker.sandbox.layers import Layers
 from crb_worker.sandbox.logs import Tail, may_have_lost_lines
 from crb_worker.sandbox.output import read_findings_file
 from crb_worker.sandbox.preparation import VIEW, Preparation
-from crb_worker.sandbox.reaper import Janitor, remove_container
+from crb_worker.sandbox.reaper import Janitor, remove_container, remove_volumes
 from crb_worker.sandbox.verdict import Ending, Verdict, judge
 
 __all__ = ["ContainerRun"]
@@ -66,6 +66,7 @@ class ContainerRun:
         self._started_at = datetime.now(UTC)
         self._container = ""
         self._may_exist = False
+        self._vanished = False
         self._review_started = 0.0
         self._deadline = 0.0
         self._review_ms: float | None = None
@@ -282,6 +283,7 @@ class ContainerRun:
         try:
             state = self._engine.inspect(self._container, _ENGINE_PATIENCE)["State"]
         except EngineFailureError as error:
+            self._vanished = error.status == 404
             gone = "The container was removed from outside the farm while the agent ran."
             return Ending(stop=stop, problem=gone if error.status == 404 else f"{error.problem}.")
         if state.get("Running"):
@@ -326,5 +328,7 @@ class ContainerRun:
         if self._may_exist:
             with contextlib.suppress(UnavailableError):
                 gone = remove_container(self._engine, self._container or self._prepared.name)
+                if self._vanished:
+                    remove_volumes(self._engine, self._request.attempt_id)
         if self._prepared.owns_folder and gone:
             self._janitor.remove(self._prepared.folder.path, self._prepared.labels, self._request.build.image_id)

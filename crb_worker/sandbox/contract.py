@@ -53,9 +53,7 @@ InDiff = Callable[[str, int, int], bool]
 #: The ids of live attempts, or a function that reads them.
 LiveAttempts = Collection[str] | Callable[[], Collection[str]]
 
-_ATTEMPT_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")
-_RESERVED_VARIABLE = re.compile(r"^(RB_|GIT_CONFIG_|CRB_|LD_|DYLD_)|^(PATH|HOME|TMPDIR)$")
-_RESERVED_FOLDERS = ("/work", "/proc", "/sys", "/dev")
+_ATTEMPT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +80,7 @@ class AttemptRequest:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        if not _ATTEMPT_ID.match(self.attempt_id):
+        if not _ATTEMPT_ID.fullmatch(self.attempt_id):
             raise InputError(
                 f"the attempt id {self.attempt_id[:120]!r} cannot name a container",
                 where=Where(field="attempt_id"),
@@ -224,8 +222,7 @@ def agent_environment(request: AttemptRequest, view: AgentView) -> dict[str, str
 def declared_secrets(request: AttemptRequest) -> tuple[dict[str, str], dict[str, str]]:
     """The declared secrets: variables and files (absolute path in the container), each with its value.
 
-    Raises InputError for a declared one without a value, a name that the contract uses itself, and a path where no
-    secret can be put. No error shows a value.
+    Raises InputError for a declared one without a value. No error shows a value.
     """
     declared = request.build.secrets
     for name in (*declared.env, *declared.files):
@@ -236,17 +233,6 @@ def declared_secrets(request: AttemptRequest) -> tuple[dict[str, str], dict[str,
             )
         if "\0" in request.secrets[name]:
             raise InputError(f"the value of the secret {name} holds a NUL character")
-    for name in declared.env:
-        if _RESERVED_VARIABLE.search(name):
-            raise InputError(f"the secret {name} has the name of a variable that the farm sets itself")
-    for path in declared.files:
-        parts = path.split("/")[1:]
-        if (
-            any(part in {"", ".", ".."} for part in parts)
-            or any(path == folder or path.startswith(folder + "/") for folder in _RESERVED_FOLDERS)
-            or any(character in path for character in ",:\\")
-        ):
-            raise InputError(f"the secret file {path!r} is at a place where the farm cannot put one")
     return (
         {name: request.secrets[name] for name in declared.env},
         {name: request.secrets[name] for name in declared.files},

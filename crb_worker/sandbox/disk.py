@@ -8,7 +8,7 @@ from pathlib import Path
 
 from crb_core.agent import Outcome
 from crb_worker.sandbox.control import Stop
-from crb_worker.sandbox.folder import disk_usage
+from crb_worker.sandbox.folder import TooDeepError, disk_usage
 
 __all__ = ["DiskWatch"]
 
@@ -53,7 +53,10 @@ class DiskWatch:
         began = time.monotonic()
         if began < self._next:
             return None
-        stop = self._measure()
+        try:
+            stop = self._measure()
+        except TooDeepError:
+            stop = Stop(Outcome.NONZERO_EXIT, "The agent nested folders deeper than can be measured and was ended.")
         ended = time.monotonic()
         self._next = ended + max(_INTERVAL, (ended - began) / _SHARE)
         return stop

@@ -6,6 +6,7 @@ Its name is made from the farm's name and the attempt id, so that a reaper needs
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -18,16 +19,28 @@ from pathlib import Path
 from crb_core.errors import InputError
 from crb_worker.sandbox.contract import AttemptRequest
 
-__all__ = ["AttemptFolder", "attempt_folders", "copy_tree", "disk_usage", "remove_tree", "require_snapshot"]
+__all__ = [
+    "AttemptFolder",
+    "TooDeepError",
+    "attempt_folders",
+    "copy_tree",
+    "disk_usage",
+    "remove_tree",
+    "require_snapshot",
+]
 
-#: Deeper nesting than this is not measured but counted as over any limit.
-_MAX_MEASURED_DEPTH = 256
+#: Deeper nesting than this is not measured: it hides what is in it from every tool that works with paths.
+_MAX_DEPTH = 1000
 #: Bytes that an entry costs beside its blocks (inode and folder entry), so that empty files count too.
 _ENTRY_BYTES = 512
 
 
 def _prefix(farm: str) -> str:
     return hashlib.sha256(farm.encode()).hexdigest()[:12] + "."
+
+
+class TooDeepError(Exception):
+    """Folders are nested so deep that paths into them cannot be used."""
 
 
 class AttemptFolder:
@@ -85,18 +98,21 @@ def copy_tree(source: Path, target: Path) -> None:
 def disk_usage(*roots: Path, limit: int) -> int:
     """Bytes that the trees use on disk; measuring ends soon after ``limit`` is passed.
 
-    Sparse files count what they occupy, hard links once. Folders that may not be read count nothing.
+    Sparse files count what they occupy, hard links once. Folders that may not be read count nothing. TooDeepError for
+    folders that are nested too deep to be measured.
     """
     total = 0
     linked: set[tuple[int, int]] = set()
     pending = [(str(root), 0) for root in roots]
     while pending:
         path, depth = pending.pop()
-        if depth > _MAX_MEASURED_DEPTH:
-            return limit + 1
+        if depth > _MAX_DEPTH:
+            raise TooDeepError
         try:
             entries = os.scandir(path)
-        except OSError:
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                raise TooDeepError from None
             continue
         with entries:
             for entry in entries:

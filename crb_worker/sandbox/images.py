@@ -13,8 +13,8 @@ from crb_worker.sandbox.engine import Engine, EngineFailureError, engine_calls
 
 __all__ = ["Images", "repository_of"]
 
-_REFERENCE = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*([/:@][A-Za-z0-9][A-Za-z0-9._-]*)*$")
-_IMAGE_ID = re.compile(r"^(sha256:)?[0-9a-f]{64}$")
+_REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*([/:@][A-Za-z0-9][A-Za-z0-9._-]*)*")
+_IMAGE_ID = re.compile(r"(sha256:)?[0-9a-f]{64}")
 #: Names that are built here. A registry that has one of the same name has something else.
 _LOCAL_PREFIX = "crb/"
 
@@ -40,7 +40,7 @@ class Images:
         An image that is not here is pulled if ``pull`` allows it and a registry can have it. UnavailableError, with
         what to do, if it cannot be had.
         """
-        if len(reference) > 400 or not _REFERENCE.match(reference):
+        if len(reference) > 400 or not _REFERENCE.fullmatch(reference):
             raise InputError(f"{reference[:100]!r} is not an image reference", where=Where(field="image"))
         found = self._inspect(reference)
         if found is None:
@@ -85,7 +85,7 @@ class Images:
 
     def _fetch(self, reference: str, pull: bool) -> None:
         missing = f"the image {reference} is not on this machine"
-        if _IMAGE_ID.match(reference) or repository_of(reference).startswith(_LOCAL_PREFIX):
+        if _IMAGE_ID.fullmatch(reference) or repository_of(reference).startswith(_LOCAL_PREFIX):
             raise UnavailableError(
                 f"{missing} and no registry can have it",
                 remedy="Build it: crb agent build NAME for an agent, make base-image for the base image",

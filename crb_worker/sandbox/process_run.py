@@ -160,13 +160,13 @@ class ProcessRun:
         paths = [str(Path(sys.executable).parent), os.defpath, "/usr/local/bin"]
         self._environment = {
             **{name: os.environ[name] for name in _INHERITED if name in os.environ},
-            **secrets,
             "PATH": os.pathsep.join(paths),
             "HOME": str(self._root / "home"),
             "TMPDIR": str(self._root / "tmp"),
             "LANG": "C.UTF-8",
             # The agent's folder is measured by its digest and stays as it is.
             "PYTHONDONTWRITEBYTECODE": "1",
+            **secrets,
             **agent_environment(request, self._view),
         }
 

@@ -13,7 +13,7 @@ from crb_worker.sandbox.contract import ATTEMPT_LABEL, FARM_LABEL, WORKSPACE_LAB
 from crb_worker.sandbox.engine import Engine, EngineFailureError, bind_mount, engine_calls
 from crb_worker.sandbox.folder import attempt_folders, remove_tree
 
-__all__ = ["Janitor", "Leftovers", "remove_container"]
+__all__ = ["Janitor", "Leftovers", "remove_container", "remove_volumes"]
 
 _log = structlog.get_logger(__name__)
 #: Seconds that removing one folder in a container may take.
@@ -85,6 +85,17 @@ def remove_container(engine: Engine, container: str) -> bool:
     return True
 
 
+def remove_volumes(engine: Engine, attempt_id: str) -> None:
+    """Remove an attempt's volumes, which stay where its container was removed by somebody else."""
+    try:
+        with engine_calls("removing volumes"):
+            found = engine.api.volumes(filters={"label": f"{ATTEMPT_LABEL}={attempt_id}"})["Volumes"] or []
+            for volume in found:
+                engine.api.remove_volume(volume["Name"])
+    except EngineFailureError as error:
+        _log.warning("volume_left", attempt=attempt_id, problem=error.problem)
+
+
 @dataclass
 class Leftovers:
     """What attempts of one farm left, listed before it is asked which attempts are live."""
@@ -140,10 +151,10 @@ def _remove(engine: Engine, kind: str, thing: str) -> bool:
     try:
         with engine_calls(f"removing a {kind}"):
             if kind == "volume":
-                engine.api.remove_volume(thing, force=True)
+                engine.api.remove_volume(thing)
             else:
                 engine.api.remove_network(thing)
-    except EngineFailureError as error:
-        # 404: it went with its container. Anything else is still in use, and the next reaping has it.
-        return error.status == 404
+    except EngineFailureError:
+        # It went with its container, or is still in use and the next reaping has it.
+        return False
     return True

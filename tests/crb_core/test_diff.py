@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crb_core.diff import DiffFile, DiffIndex
 from crb_core.errors import InputError
@@ -134,3 +138,40 @@ index 0000000..e69de29
             DiffIndex.parse(data, "change.patch")
         assert caught.value.where is not None
         assert (caught.value.where.file, caught.value.where.line) == ("change.patch", line)
+
+    @given(
+        st.lists(
+            st.sampled_from(
+                [
+                    b"diff --git a/f b/f",
+                    b'diff --git "a/\\3" b/f',
+                    b"diff --git ",
+                    b"--- a/f",
+                    b"--- /dev/null",
+                    b"+++ b/f",
+                    b'+++ "b/f',
+                    b"new file mode 100644",
+                    b"deleted file mode 100644",
+                    b"rename from ",
+                    b"rename to x",
+                    b"Binary files a/f and b/f differ",
+                    b"@@ -1 +1 @@",
+                    b"@@ -0,0 +1,9999999999 @@",
+                    b"@@ -3,2 +3,0 @@",
+                    b"+x",
+                    b"-x",
+                    b" x",
+                    b"",
+                    b"\\ No newline at end of file",
+                    b"\xff\x00",
+                ]
+            )
+            | st.binary(max_size=12),
+            max_size=12,
+        )
+    )
+    def test_anything_else_is_read_or_refused_in_a_sentence(self, lines: list[bytes]) -> None:
+        with contextlib.suppress(InputError):
+            index = DiffIndex.parse(b"\n".join(lines))
+            for name, file in index.files.items():
+                assert all(index.in_diff(name, start, end) for start, end in file.hunks)

@@ -39,8 +39,8 @@ def test_percentiles_stay_inside_and_rise(values, one, other):
 
 def test_a_distribution_of_measured_trials():
     """Exact minimum and maximum, Type-7 p50 and p95."""
-    assert describe([4.0, 1.0, 2.0, 3.0]) == Distribution(
-        minimum=1.0, p50=2.5, p95=pytest.approx(3.85), maximum=4.0, measured=4, scored=4, reason=None
+    assert describe([5.0, 1.0, 2.0, 3.0, 4.0]) == Distribution(
+        minimum=1.0, p50=3.0, p95=4.8, maximum=5.0, measured=5, scored=5, reason=None
     )
 
 

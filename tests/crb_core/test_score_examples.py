@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from crb_core.aggregate import mean
 from crb_core.errors import InputError
 from crb_core.finding import CandidateFinding, GoldenFinding, Label
 from crb_core.matching import Classification, Correspondence, JudgedPullRequest
@@ -153,6 +154,12 @@ def test_macro_is_the_mean_where_defined_and_micro_pools():
     assert (result.macro.overall.grounded_recall, result.micro.overall.grounded_recall) == (0.625, 0.4)
     assert result.n["overall"]["grounded_recall"] == 2
     assert result.macro.overall.golden_tp_count == result.micro.overall.golden_tp_count == 5
+
+
+def test_means_do_not_depend_on_order():
+    """0.1 + 0.2 + 0.3 and its reverse differ in floating point; their means must not (same bits everywhere)."""
+    assert mean([0.1, 0.2, 0.3]) == mean([0.3, 0.2, 0.1]) == (0.6 / 3, 3)
+    assert mean([None, None]) == (None, 0)
 
 
 def test_macro_f_comes_from_macro_precision_and_recall():

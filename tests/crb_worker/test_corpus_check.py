@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from text_corpora import BASE_TREE, KEY, PATCH, RECORDING, write_corpus, write_json
 
 from crb_core.errors import InputError
 from crb_core.formats.showcase import read_showcase
 from crb_worker.corpus_check import Counts, check_corpus, seal_corpus
 from crb_worker.git import init_repository
+from tests.crb_worker.text_corpora import BASE_TREE, KEY, PATCH, RECORDING, write_corpus, write_json
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ class TestReport:
         }
 
     def test_the_bundled_showcase_is_sound(self) -> None:
-        """12 or more pull requests in 5 languages, 70 goldens of both labels, changes of 30 to 300 lines, smoke of 4."""
+        """At least 12 pull requests, 5 languages, 70 goldens; changes of 30 to 300 lines; a smoke subset of 4."""
         folder = Path(__file__).parents[2] / "corpus" / "showcase"
         report = check_corpus(folder)
         assert [str(problem) for problem in report.problems] == []
@@ -261,6 +261,12 @@ class TestRepositoryProblems:
         (base / "empty").mkdir()
         os.mkfifo(base / "fifo")
         assert places(corpus) == {(f"pull_requests/{KEY}/base/{name}", None) for name in ("blob", "empty", "fifo")}
+
+    @pytest.mark.parametrize("name", ["golden.json", "pull_request.toml", "change.patch"])
+    def test_a_pipe_in_place_of_a_file_is_refused_without_waiting(self, corpus: Path, name: str) -> None:
+        (pull_request(corpus) / name).unlink()
+        os.mkfifo(pull_request(corpus) / name)
+        assert places(corpus) == {(f"pull_requests/{KEY}/{name}", None)}
 
     def test_a_missing_pull_request_is_one_problem(self, corpus: Path) -> None:
         shutil.rmtree(pull_request(corpus))

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from text_corpora import KEY, git, write_corpus
 
 from crb_core.errors import CrbError, InputError, UnavailableError
 from crb_core.formats.showcase import read_showcase
@@ -27,6 +26,7 @@ from crb_worker.snapshot import (
     SnapshotSource,
     source_for,
 )
+from tests.crb_worker.text_corpora import KEY, git, write_corpus
 
 
 class Upstream:
@@ -360,12 +360,11 @@ class TestCache:
         again = SnapshotCache(cache.root).get(source, upstream.pull_request())
         assert (again, source.asked) == (first, 1)
 
-    def test_title_and_body_are_part_of_what_is_cached(
+    def test_everything_that_is_shown_decides_what_is_cached(
         self, upstream: Upstream, mirror: MirrorSource, cache: SnapshotCache
     ) -> None:
-        one = cache.get(mirror, upstream.pull_request())
-        two = cache.get(mirror, upstream.pull_request(title="Another"))
-        assert one.folder != two.folder
+        changes = ({}, {"title": "Another"}, {"body": ""}, {"base": upstream.root}, {"head": upstream.later})
+        assert len({cache.get(mirror, upstream.pull_request(**change)).folder for change in changes}) == 5
 
     @pytest.mark.parametrize(
         "damage",

@@ -95,6 +95,11 @@ class RecordedRequest:
     body: dict[str, Any]
     at: float
 
+    @property
+    def key(self) -> str | None:
+        """The API key, which older versions of the SDK send as ``x-api-key`` and newer ones as a bearer token."""
+        return self.headers.get("x-api-key") or self.headers.get("authorization", "").removeprefix("Bearer ") or None
+
 
 Answer = Reply | Fault | Cut | Raw
 Scripted = Answer | Callable[[RecordedRequest], Answer]
@@ -138,8 +143,8 @@ class AnthropicServer:
         with self._lock:
             self.requests.append(request)
             number = len(self.requests)
-        if request.headers.get("x-api-key") != self._api_key:
-            return Fault(401, message="invalid x-api-key")
+        if request.key != self._api_key:
+            return Fault(401, message="invalid API key")
         if "anthropic-version" not in request.headers:
             return Fault(400, message="anthropic-version: header is required")
         missing = [name for name in ("model", "max_tokens", "messages") if name not in request.body]

@@ -70,7 +70,7 @@ PR = ("pull_requests", 0)
             "pull_requests[0].golden[0].classifier.severity",
         ),
         (changed(*PR, "golden", 0, "classifier", to={"x": 1}), "pull_requests[0].golden[0].classifier.x"),
-        (changed(*PR, "golden", 0, "file", to=None), "pull_requests[0].golden[0].file"),
+        (changed(*PR, "golden", 0, "file", to=None), "pull_requests[0].golden[0]"),
         (changed(*PR, "candidates", 2, "start_line", to="1"), "pull_requests[0].candidates[2].start_line"),
         (changed(*PR, "candidates", 2, "start_line", to=True), "pull_requests[0].candidates[2].start_line"),
         (changed(*PR, "candidates", 2, "start_line", to=1.5), "pull_requests[0].candidates[2].start_line"),

@@ -156,6 +156,8 @@ class TestRefusing:
             ({"pr_number": True}, "[0].pr_number"),
             ({"base": "abc"}, "[0].base"),
             ({"head": "B" * 40}, "[0].head"),
+            ({"base": None, "head": None}, "[0]"),
+            ({"head": None}, "[0]"),
             ({"title": "  "}, "[0].title"),
             ({"lines_added": -1}, "[0].lines_added"),
         ],

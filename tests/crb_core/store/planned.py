@@ -59,6 +59,7 @@ def build(agent: str = "minimal") -> AgentBuild:
     return AgentBuild(
         agent=agent,
         display_name=agent,
+        provider="example",
         image=f"crb/{agent}",
         image_id="sha256:" + "0" * 64,
         runner="docker",
@@ -129,7 +130,7 @@ def plan(store: Store, *, pull_requests: int = 1, rounds: int = 1, agent: str = 
                 name=f"sweep-of-{agent}",
                 corpus_id=corpus_id,
                 rounds=rounds,
-                builds=[(subject, None)],
+                builds=[subject],
                 pull_requests=list(ids.values()),
                 judges=[JudgePlan(judge_id="j-1", name="offline", classifies=False, document={})],
                 snapshot_source={"kind": "none", "template": None},

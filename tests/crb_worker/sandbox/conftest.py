@@ -1,118 +1,18 @@
-"""Sandboxes, and an agent whose script each test writes itself."""
+"""Sandboxes to test, each on its own ground."""
 
 from __future__ import annotations
 
-import io
 import shutil
-import subprocess
-import tarfile
-import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import docker
 import pytest
 
-from crb_core.agent import AgentBuild, Limits
-from crb_core.pull_request import PullRequest
-from crb_worker.sandbox.contract import FARM_LABEL, AttemptRequest, AttemptResult, Sandbox
+import docker
+from crb_worker.sandbox.contract import Sandbox
 from crb_worker.sandbox.docker import BASE_IMAGE, DockerSandbox
 from crb_worker.sandbox.process import ProcessSandbox
-
-IMAGES = Path(__file__).parents[2] / "images"
-HEAD, BASE = "a" * 40, "b" * 40
-
-#: Writes a valid review of nothing.
-EMPTY_REVIEW = """
-cat > "$RB_OUT" <<END
-{"pr": {"repo": "https://github.com/$RB_NWO", "pr_number": $RB_PR_NUMBER, "base": "$RB_BASE", "head": "$RB_HEAD"},
- "agent": "$RB_AGENT", "findings": []}
-END
-"""
-
-
-def tree(root: Path) -> dict[str, tuple[int, bytes]]:
-    """Every path below ``root`` with its mode and content."""
-    return {
-        str(path.relative_to(root)): (
-            path.lstat().st_mode,
-            path.read_bytes() if path.is_file() and not path.is_symlink() else b"",
-        )
-        for path in sorted(root.rglob("*"))
-    }
-
-
-@dataclass
-class Ground:
-    """A sandbox with one snapshot; ``run`` gives the agent a script and runs one attempt."""
-
-    sandbox: Sandbox
-    image_id: str
-    root: Path
-    farm: str = field(default_factory=lambda: f"test-{uuid.uuid4().hex[:12]}")
-
-    def __post_init__(self) -> None:
-        self.repo, self.pr_files, self.workspace = self.root / "repo", self.root / "pr", self.root / "attempts"
-        self.repo.mkdir()
-        self.pr_files.mkdir()
-        (self.repo / "src").mkdir()
-        (self.repo / "src" / "app.py").write_text("print('one')\n")
-        (self.repo / "README.md").write_text("read me\n")
-        subprocess.run(["git", "init", "-q", str(self.repo)], check=True, capture_output=True)
-        (self.pr_files / "diff.patch").write_text("diff --git a/src/app.py b/src/app.py\n")
-        (self.pr_files / "pr.json").write_text('{"pr_number": 7}\n')
-        self.pull_request = PullRequest(
-            key="tiny-7", repo="https://github.com/acme/tiny", number=7, base=BASE, head=HEAD, title="Tiny"
-        )
-
-    def request(self, script: str, **changes: Any) -> AttemptRequest:
-        """A request for ``script``. Fields of Limits, AgentBuild and AttemptRequest may be changed by name."""
-        (self.repo / ".agent.sh").write_text(script)
-        for path in (self.repo, *self.repo.rglob("*")):
-            path.chmod(path.stat().st_mode | (0o777 if path.is_dir() else 0o666))
-        limits = {name: changes.pop(name) for name in list(changes) if name in Limits.model_fields}
-        build = {name: changes.pop(name) for name in list(changes) if name in AgentBuild.model_fields}
-        limits = {"memory_mib": 128, "timeout_seconds": 60, "cpus": 1.0, "pids": 64, "disk_mib": 64} | limits
-        values: dict[str, Any] = {
-            "agent": "shell",
-            "display_name": "Shell",
-            "provider": "tests",
-            "image": "crb/test-shell",
-            "image_id": self.image_id,
-            "runner": self.sandbox.name,
-            "limits": Limits(**limits),
-        } | build
-        return AttemptRequest(
-            **{
-                "attempt_id": uuid.uuid4().hex,
-                "attempt_number": 1,
-                "round": 1,
-                "pull_request": self.pull_request,
-                "build": AgentBuild(**values),
-                "repo": self.repo,
-                "pr_files": self.pr_files,
-                "workspace": self.workspace,
-                "farm": self.farm,
-                "in_diff": lambda file, start, end: file == "src/app.py" and start <= 10 <= end,
-            }
-            | changes
-        )
-
-    def run(self, script: str, **changes: Any) -> AttemptResult:
-        return self.sandbox.run(self.request(script, **changes))
-
-    def leftovers(self) -> list[str]:
-        """Attempt folders and, for Docker, containers and volumes of this farm."""
-        left = [path.name for path in self.workspace.iterdir()] if self.workspace.exists() else []
-        if self.sandbox.name == "docker":
-            api = docker.APIClient(version="auto")
-            ours = {"label": f"{FARM_LABEL}={self.farm}"}
-            left += [container["Id"] for container in api.containers(all=True, filters=ours)]
-            left += [volume["Name"] for volume in api.volumes(filters=ours)["Volumes"] or []]
-            api.close()
-        return left
+from tests.crb_worker.sandbox.support import IMAGES, Ground, build_image
 
 
 @pytest.fixture(scope="session")
@@ -122,21 +22,6 @@ def engine() -> docker.APIClient:
         return docker.APIClient(version="auto")
     except docker.errors.DockerException as error:
         pytest.skip(f"no Docker engine: {error}")
-
-
-def build_image(engine: docker.APIClient, tag: str, files: dict[str, bytes]) -> str:
-    """Build an image from its context, and give its id."""
-    context = io.BytesIO()
-    with tarfile.open(fileobj=context, mode="w") as tar:
-        for name, content in files.items():
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(content), 0o755
-            tar.addfile(entry, io.BytesIO(content))
-    context.seek(0)
-    said = list(engine.build(fileobj=context, custom_context=True, tag=tag, rm=True, forcerm=True, decode=True))
-    errors = [line["error"] for line in said if "error" in line]
-    assert not errors, errors
-    return str(engine.inspect_image(tag)["Id"])
 
 
 @pytest.fixture(scope="session")

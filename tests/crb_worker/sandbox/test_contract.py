@@ -18,7 +18,8 @@ from crb_core.agent import ConfigurationEntry, Outcome, Secrets
 from crb_core.errors import InputError
 from crb_core.finding import CandidateFinding
 from crb_worker.sandbox.contract import AttemptResult
-from tests.crb_worker.sandbox.conftest import BASE, EMPTY_REVIEW, HEAD, Ground, tree
+from crb_worker.sandbox.folder import AttemptFolder
+from tests.crb_worker.sandbox.support import BASE, EMPTY_REVIEW, HEAD, Ground, tree, with_secrets
 
 
 def review(findings: str) -> str:
@@ -85,9 +86,7 @@ class TestEnvironment:
         """A reviewer cannot know the round; an agent that replays recordings must."""
         assert b"CRB_ROUND=3\n" in ground.run("env;" + EMPTY_REVIEW, round=3, kind="replay").stdout
 
-    def test_hands_on_nothing_of_the_farms_environment(
-        self, ground: Ground, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_hands_on_nothing_of_the_farms_environment(self, ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
         """The farm's own variables, which may be secrets, do not reach an agent."""
         monkeypatch.setenv("CRB_JUDGE_KEY", "farm-secret-1")
         monkeypatch.setenv("HTTPS_PROXY", "http://user:farm-secret-2@127.0.0.1:9")
@@ -97,48 +96,35 @@ class TestEnvironment:
 
     def test_gives_declared_secrets_only(self, ground: Ground) -> None:
         """A declared secret arrives, an undeclared one does not."""
-        result = ground.run(
-            "env; " + EMPTY_REVIEW,
-            secrets={"API_KEY": "k-declared", "OTHER": "k-undeclared"},
-            build=None,
-        ) if False else ground.sandbox.run(
-            _with_secrets(ground, "env; " + EMPTY_REVIEW, ("API_KEY",), {"API_KEY": "k-declared", "OTHER": "k-other"})
-        )
+        values = {"API_KEY": "k-declared", "OTHER": "k-other"}
+        result = ground.sandbox.run(with_secrets(ground, "env; " + EMPTY_REVIEW, Secrets(env=("API_KEY",)), values))
         assert b"API_KEY=k-declared\n" in result.stdout
         assert b"k-other" not in result.stdout
 
-    @pytest.mark.parametrize("name", ["MISSING", "RB_OUT", "LD_PRELOAD"])
-    def test_refuses_secrets_that_it_cannot_give(self, ground: Ground, name: str) -> None:
-        """No value, or a name that the contract uses: the farm's fault, said by name, never an agent without it."""
-        values = {} if name == "MISSING" else {name: "value"}
-        result = ground.sandbox.run(_with_secrets(ground, EMPTY_REVIEW, (name,), values))
+    @pytest.mark.parametrize(("name", "values"), [("MISSING", {}), ("NUL", {"NUL": "a\0b"})])
+    def test_refuses_secrets_that_it_cannot_give(self, ground: Ground, name: str, values: dict[str, str]) -> None:
+        """No value, or one that cannot be given: the farm's fault, said by name, and no agent runs without it."""
+        result = ground.sandbox.run(with_secrets(ground, EMPTY_REVIEW, Secrets(env=(name,)), values))
         assert result.outcome is Outcome.ENGINE_ERROR
         assert name in result.detail
-
-
-def _with_secrets(ground: Ground, script: str, names: tuple[str, ...], values: dict[str, str]) -> Any:
-    import dataclasses
-
-    request = ground.request(script)
-    build = request.build.model_copy(update={"secrets": Secrets(env=names)})
-    return dataclasses.replace(request, build=build, secrets=values)
 
 
 class TestFolders:
     def test_shows_checkout_and_pull_request(self, ground: Ground) -> None:
         """The checkout, the diff and pr.json are where the variables say."""
         result = ground.run('cat "$RB_REPO/src/app.py" "$RB_DIFF" "$RB_PR_JSON"; ' + EMPTY_REVIEW)
-        assert result.stdout.decode() == (
-            "print('one')\ndiff --git a/src/app.py b/src/app.py\n" + '{"pr_number": 7}\n'
-        )
+        assert result.stdout.decode() == ("print('one')\ndiff --git a/src/app.py b/src/app.py\n" + '{"pr_number": 7}\n')
 
     def test_never_changes_what_attempts_share(self, ground: Ground) -> None:
         """An agent that rewrites .git, the tree and pr spoils nothing for the next attempt."""
         calm = 'cat "$RB_REPO/src/app.py"; ls "$RB_REPO/.git/HEAD"; ' + EMPTY_REVIEW
-        wild = """
+        wild = (
+            """
         cd "$RB_REPO"; rm -rf .git README.md; echo spoiled > src/app.py; mkdir new; chmod 0 src
         rm -f "$RB_DIFF"; echo spoiled > "$RB_PR_JSON"; rm -rf "$RB_REPO/../pr"
-        """ + EMPTY_REVIEW
+        """
+            + EMPTY_REVIEW
+        )
         request = ground.request(wild)
         before = tree(ground.repo), tree(ground.pr_files)
         assert ground.sandbox.run(request).outcome is Outcome.SUCCEEDED
@@ -147,9 +133,12 @@ class TestFolders:
 
     def test_gives_each_attempt_a_checkout_of_its_own(self, ground: Ground) -> None:
         """Two attempts at once do not see each other's changes."""
-        script = """
+        script = (
+            """
         ls "$RB_REPO"; touch "$RB_REPO/mark"; echo yes > "$RB_REPO/../out/ready"; sleep 1
-        """ + EMPTY_REVIEW
+        """
+            + EMPTY_REVIEW
+        )
         pairs = [in_background(ground, script) for _ in range(2)]
         for _, thread, _ in pairs:
             thread.join()
@@ -178,9 +167,7 @@ class TestVerdict:
         result = ground.run(script)
         assert result.detail == "The agent reported 2 findings."
         assert result.findings == (
-            CandidateFinding(
-                file="src/app.py", start_line=9, end_line=11, message="a\nb", producer="p", in_diff=True
-            ),
+            CandidateFinding(file="src/app.py", start_line=9, end_line=11, message="a\nb", producer="p", in_diff=True),
             CandidateFinding(
                 file="gone.py", start_line=99999, end_line=99999, message="m", producer="p", in_diff=False
             ),
@@ -221,9 +208,7 @@ class TestVerdict:
             ('dd if=/dev/zero of="$RB_OUT" bs=1 count=1 seek=60000000', Outcome.OUTPUT_TOO_LARGE, "1048576 bytes"),
         ],
     )
-    def test_refuses_output_that_breaks_a_rule(
-        self, ground: Ground, script: str, outcome: Outcome, said: str
-    ) -> None:
+    def test_refuses_output_that_breaks_a_rule(self, ground: Ground, script: str, outcome: Outcome, said: str) -> None:
         """Each broken rule has its outcome, and the detail says which it was."""
         result = ground.run(script, findings_mib=1)
         assert (result.outcome, result.exit_code, result.findings) == (outcome, 0, ())
@@ -258,10 +243,8 @@ class TestEnding:
         """A stop at any moment, also before the agent has started, decides the outcome."""
         for delay in (0.0, 0.02, 0.05, 0.1, 0.2):
             attempt_id, thread, results = in_background(ground, "sleep 60")
-            wait_for(lambda attempt_id=attempt_id: ground.sandbox.stop(attempt_id, Outcome.CANCELLED)) if not delay else (
-                time.sleep(delay)
-            )
-            wait_for(lambda a=attempt_id, t=thread: ground.sandbox.stop(a, Outcome.CANCELLED) or not t.is_alive())
+            time.sleep(delay)
+            wait_for(lambda attempt_id=attempt_id: ground.sandbox.stop(attempt_id, Outcome.CANCELLED))
             thread.join(60)
             assert [result.outcome for result in results] == [Outcome.CANCELLED]
 
@@ -326,7 +309,10 @@ class TestRecord:
 
     def test_keeps_the_end_of_a_flood(self, ground: Ground) -> None:
         """Above the cap the beginning is lost, marked as such, and the outcome is not touched."""
-        result = ground.run("yes 0123456789 | head -c 9000000; echo; echo the end; " + EMPTY_REVIEW, log_mib=1)
+        result = ground.run(
+            "yes 0123456789012345678901234567890123456789 | head -c 9000000; echo; echo the end; " + EMPTY_REVIEW,
+            log_mib=1,
+        )
         assert result.outcome is Outcome.SUCCEEDED
         assert result.stdout_truncated
         assert not result.stderr_truncated
@@ -357,7 +343,7 @@ class TestRecord:
         ground.sandbox.stop(request.attempt_id, Outcome.CANCELLED)
         thread.join(60)
 
-    @pytest.mark.parametrize("name", ["", "../up", "a/b", "-x", "a" * 101, "a b"])
+    @pytest.mark.parametrize("name", ["", ".", "../up", "a/b", "-x", "a" * 101, "a b"])
     def test_refuses_ids_that_could_lead_elsewhere(self, ground: Ground, name: str) -> None:
         """An attempt id names a folder and a container, so it is plain."""
         with pytest.raises(InputError, match="attempt id"):
@@ -390,8 +376,6 @@ class TestReap:
         """What a killed farm left is removed; live attempts and other farms' folders stay."""
         ground.run(EMPTY_REVIEW)
         request = ground.request(EMPTY_REVIEW)
-        from crb_worker.sandbox.folder import AttemptFolder
-
         for name, farm in (("dead", ground.farm), ("live", ground.farm), ("other", "another farm")):
             folder = AttemptFolder(ground.request(EMPTY_REVIEW, attempt_id=name, farm=farm))
             folder.create()

@@ -1,0 +1,128 @@
+"""(a) What the whole path costs beside the same containers by ``docker run``, and (b) the error of review_ms.
+
+Both sides run in the same minutes, in turn, because these machines are noisy: only the ratio of a pair means anything.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from sqlalchemy import select
+
+from benchmarks.report import Figure
+from crb_cli.builds import resolve_builds
+from crb_cli.farm import LocalFarm
+from crb_cli.sweep import load_named_corpus, plan_judges
+from crb_core.agent import AgentBuild
+from crb_core.agent_source import load_agent
+from crb_core.settings import load_settings
+from crb_core.store.tables import AttemptRow, core
+from crb_scheduler.plan import SweepRequest, plan
+from crb_scheduler.progress import read_progress
+
+__all__ = ["overhead"]
+
+TRIALS = 30
+CONCURRENCY = 2
+PAIRS = 4
+attempts = core(AttemptRow)
+
+
+def overhead() -> list[Figure]:
+    """At least three interleaved pairs after one warm-up of each side."""
+    home = Path(tempfile.mkdtemp(prefix="crb-bench-"))
+    settings = load_settings(home=home, runner="docker", review_slots=CONCURRENCY)
+    corpus = load_named_corpus(settings, "showcase")
+    keys = [entry.pull_request.key for entry in corpus.entries][: TRIALS // 3]
+    build = resolve_builds([load_agent(Path(__file__).parent / "noop")], settings).builds[0]
+    judges = plan_judges(corpus, ["offline"], [build])
+    ratios, errors = [], []
+    start_ms: list[float] = []
+    try:
+        with LocalFarm(settings) as farm:
+            for turn in range(PAIRS + 1):
+                began = time.monotonic()
+                with farm.store.write() as connection:
+                    planned = plan(
+                        connection,
+                        SweepRequest(
+                            name=f"bench-{turn}",
+                            corpus=corpus,
+                            builds=[build],
+                            judges=judges,
+                            rounds=3,
+                            snapshot_source={"kind": corpus.source, "template": corpus.source_template},
+                            pull_requests=keys,
+                        ),
+                    )
+                while True:
+                    farm.check()
+                    with farm.store.read() as connection:
+                        progress = read_progress(connection, planned.sweep_id)
+                    if progress.finished:
+                        break
+                    time.sleep(0.05)
+                ours = time.monotonic() - began
+                if progress.by_state.get("scored") != TRIALS:
+                    raise SystemExit(f"the benchmark's trials did not succeed: {progress.by_state}")
+                plain = _plain_docker(build, TRIALS)
+                print(
+                    f"pair {turn}: whole path {ours:.2f} s, docker run {plain:.2f} s, ratio {ours / plain:.3f}",
+                    flush=True,
+                )
+                # The first turn builds snapshots and warms both sides.
+                if turn:
+                    ratios.append(ours / plain)
+            with farm.store.read() as connection:
+                for row in connection.execute(select(attempts.c.review_ms, attempts.c.engine_ms, attempts.c.phases_ms)):
+                    errors.append(row.review_ms - row.engine_ms)
+                    start_ms.append(row.phases_ms["create"] + row.phases_ms["start"])
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+    return [
+        Figure(
+            name="orchestration overhead",
+            value=statistics.median(ratios),
+            unit="ratio",
+            goal="<= 1.15",
+            note=f"whole path / docker run via xargs -P{CONCURRENCY}, {TRIALS} no-op trials, {len(ratios)} pairs, "
+            f"{min(ratios):.2f} to {max(ratios):.2f}",
+        ),
+        Figure(
+            name="review_ms minus engine's time, median",
+            value=statistics.median(errors),
+            unit="ms",
+            note=f"create and start alone take {statistics.median(start_ms):.0f} ms (median)",
+        ),
+        Figure(
+            name="review_ms minus engine's time, p95",
+            value=statistics.quantiles(errors, n=20)[-1],
+            unit="ms",
+        ),
+    ]
+
+
+def _plain_docker(build: AgentBuild, count: int) -> float:
+    """The same containers: image, limits, no network, a writable folder; nothing of crb."""
+    docker = next(path for path in ("/usr/bin/docker", shutil.which("docker") or "") if Path(path).exists())
+    environment = {
+        "RB_NWO": "crb-showcase/ledger",
+        "RB_PR_NUMBER": "1",
+        "RB_BASE": "0" * 40,
+        "RB_HEAD": "0" * 40,
+        "RB_OUT": "/tmp/findings.json",
+    }
+    variables = " ".join(f"-e {name}={value}" for name, value in environment.items())
+    command = (
+        f"seq {count} | xargs -P{CONCURRENCY} -I@ {docker} run --rm --network none --memory 64m "
+        f"--pids-limit 32 {variables} {build.image}"
+    )
+    began = time.monotonic()
+    subprocess.run(["sh", "-c", command], check=True, stdout=subprocess.DEVNULL, env=os.environ)
+    return time.monotonic() - began

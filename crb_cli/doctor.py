@@ -1,0 +1,161 @@
+"""``crb doctor``: what this machine has and lacks, and how to mend it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import typer
+from rich.table import Table
+
+from crb_cli.output import JsonFlag, console, plain, print_json
+from crb_core.errors import CrbError
+from crb_core.settings import Settings, load_settings
+
+__all__ = ["doctor"]
+
+#: Less free space than this and a sweep of containers may fill the disk.
+ENOUGH_DISK_GIB = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One thing that was looked at. ``needed`` things missing make the exit status 1."""
+
+    name: str
+    ok: bool
+    found: str
+    remedy: str | None = None
+    needed: bool = True
+
+
+def doctor(as_json: JsonFlag = False) -> None:
+    """Say what this machine has and lacks for local runs, and how to mend it."""
+    settings = load_settings()
+    looks: list[Callable[[Settings], list[Check]]] = [_python, _home, _store, _broker, _git, _engine, _agents]
+    checks: list[Check] = []
+    for look in looks:
+        try:
+            checks += look(settings)
+        except CrbError as error:
+            checks.append(Check(name=look.__name__.strip("_"), ok=False, found=error.problem, remedy=error.remedy))
+    if as_json:
+        print_json({"format": "crb.doctor/1", "checks": [asdict(check) for check in checks]})
+    else:
+        table = Table(box=None, pad_edge=False)
+        for title in ("", "what", "found"):
+            table.add_column(title)
+        for check in checks:
+            sign, style = ("ok", "green") if check.ok else ("lacks", "red") if check.needed else ("-", "yellow")
+            text = check.found if check.ok or not check.remedy else f"{check.found}. {check.remedy}"
+            table.add_row(f"[{style}]{sign}[/]", check.name, plain(text))
+        console.print(table)
+    if any(check.needed and not check.ok for check in checks):
+        raise typer.Exit(1)
+
+
+def _python(_: Settings) -> list[Check]:
+    return [
+        Check(
+            name="Python",
+            ok=sys.version_info >= (3, 11),
+            found=sys.version.split()[0],
+            remedy="Install Python 3.11 or newer",
+        ),
+        Check(name="cores", ok=True, found=str(os.cpu_count())),
+    ]
+
+
+def _home(settings: Settings) -> list[Check]:
+    from crb_cli.farm import open_home
+
+    home = open_home(settings)
+    free = shutil.disk_usage(home).free / 2**30
+    return [
+        Check(name="CRB_HOME", ok=True, found=str(home)),
+        Check(
+            name="disk",
+            ok=free >= ENOUGH_DISK_GIB,
+            found=f"{free:.0f} GiB free",
+            remedy=f"Free some, or move CRB_HOME; less than {ENOUGH_DISK_GIB} GiB is little for containers",
+            needed=False,
+        ),
+    ]
+
+
+def _store(settings: Settings) -> list[Check]:
+    from crb_core.store import open_store
+    from crb_core.store.schema import stored_revision
+
+    store = open_store(settings.resolved_store_url)
+    try:
+        return [Check(name="store", ok=True, found=f"{store.url}, schema {stored_revision(store)}")]
+    finally:
+        store.close()
+
+
+def _broker(settings: Settings) -> list[Check]:
+    from crb_scheduler.broker import EmbeddedBroker
+    from crb_worker.app import check_broker
+
+    if settings.broker_url is not None:
+        check_broker(settings.broker_url)
+        return [Check(name="broker", ok=True, found="the one of CRB_BROKER_URL answers")]
+    with EmbeddedBroker(settings.home_folder / "doctor-broker-folder") as broker:
+        check_broker(broker.url)
+    return [Check(name="broker", ok=True, found="embedded Valkey")]
+
+
+def _git(_: Settings) -> list[Check]:
+    import subprocess
+
+    path = shutil.which("git")
+    if path is None:
+        return [Check(name="git", ok=False, found="none", remedy="Install git")]
+    version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+    return [Check(name="git", ok=True, found=version)]
+
+
+def _engine(settings: Settings) -> list[Check]:
+    from crb_worker.sandbox.build import ImageBuilder
+    from crb_worker.sandbox.docker import DockerSandbox
+    from crb_worker.sandbox.engine import Engine
+    from crb_worker.sandbox.images import Images
+
+    needed = settings.runner == "docker"
+    engine = Engine(1)
+    try:
+        engine.check()
+    except CrbError as error:
+        engine.close()
+        return [Check(name="Docker engine", ok=False, found=error.problem, remedy=error.remedy, needed=needed)]
+    checks = [Check(name="Docker engine", ok=True, found=str(engine.api.version()["Version"]))]
+    try:
+        base = ImageBuilder(engine, Images(engine)).base_image(settings.base_image)
+        checks.append(Check(name="base image", ok=True, found=f"{base.reference} {base.image_id[:19]}"))
+    except CrbError as error:
+        checks.append(Check(name="base image", ok=False, found=error.problem, remedy=error.remedy, needed=needed))
+    finally:
+        engine.close()
+    settings.workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
+    sandbox = DockerSandbox(slots=1, workspace=settings.workspace)
+    try:
+        sandbox.check()
+        cheap = sandbox.has_overlay(settings.workspace)
+        found = "overlay mounts: cheap checkouts" if cheap else "plain copies: each attempt copies its checkout"
+        checks.append(Check(name="checkouts", ok=True, found=found))
+    except CrbError as error:
+        checks.append(Check(name="checkouts", ok=False, found=error.problem, remedy=error.remedy, needed=needed))
+    finally:
+        sandbox.close()
+    return checks
+
+
+def _agents(_: Settings) -> list[Check]:
+    from crb_core.agent_source import list_agents
+
+    names = ", ".join(source.manifest.name for source in list_agents())
+    return [Check(name="agents", ok=True, found=names)]

@@ -1,0 +1,76 @@
+"""Results of a sweep under the golden-comments protocol: what its leaderboard needs beyond the general results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from crb_core.golden_leaderboard import CommentTrial
+from crb_core.protocols.golden_comments import RecordedLists
+from crb_core.store.results import StoredJudge, SweepResults, TrialResult, load_results
+from crb_core.store.tables import CorrespondenceRow, JudgmentRow, TrialRow, core
+
+__all__ = ["load_comment_trials"]
+
+correspondences = core(CorrespondenceRow)
+judgments = core(JudgmentRow)
+trials = core(TrialRow)
+
+_LISTS = ("true_positives", "false_positives", "false_negatives")
+
+
+def load_comment_trials(
+    connection: Connection, sweep_id: str, judge: StoredJudge
+) -> tuple[SweepResults, dict[str, list[CommentTrial]]]:
+    """The general results, and by build id every trial with what its judgment recorded and leaves open."""
+    results = load_results(connection, sweep_id, judge)
+    mine = (trials.c.sweep_id == sweep_id) & (judgments.c.judge_id == judge.judge_id)
+    documents: dict[int, dict[str, Any]] = {
+        row.trial_id: row.document or {}
+        for row in connection.execute(
+            select(judgments.c.trial_id, judgments.c.document)
+            .join(trials, trials.c.id == judgments.c.trial_id)
+            .where(mine)
+        )
+    }
+    probabilities: dict[int, dict[tuple[int, int], float]] = {}
+    for row in connection.execute(
+        select(
+            judgments.c.trial_id,
+            correspondences.c.candidate,
+            correspondences.c.golden,
+            correspondences.c.probability,
+        )
+        .join(judgments, judgments.c.id == correspondences.c.judgment_id)
+        .join(trials, trials.c.id == judgments.c.trial_id)
+        .where(mine, correspondences.c.probability.is_not(None))
+    ):
+        probabilities.setdefault(row.trial_id, {})[row.candidate, row.golden] = row.probability
+    by_build: dict[str, list[CommentTrial]] = {build.build_id: [] for build in results.builds}
+    for trial in results.trials:
+        by_build[trial.build_id].append(
+            _trial(trial, documents.get(trial.trial_id, {}), probabilities.get(trial.trial_id, {}))
+        )
+    return results, by_build
+
+
+def _trial(
+    trial: TrialResult, document: dict[str, Any], probabilities: dict[tuple[int, int], float]
+) -> CommentTrial:
+    record = document.get("recorded")
+    recorded = None
+    if trial.judged is not None and isinstance(record, dict) and all(name in record for name in _LISTS):
+        recorded = RecordedLists(*(record[name] for name in _LISTS))
+    return CommentTrial(
+        pull_request=trial.pull_request,
+        round=trial.round,
+        judged=trial.judged,
+        problem=trial.problem,
+        dedup_groups=document.get("dedup_groups", ()),
+        match_unrecorded=frozenset(document.get("match_unrecorded", ())),
+        golden_unjudged=frozenset(document.get("golden_unjudged", ())),
+        golden_categories={int(place): name for place, name in document.get("golden_categories", {}).items()},
+        recorded=recorded,
+        probabilities=probabilities,
+    )
