@@ -28,6 +28,7 @@ def demo(
 
     A second run goes on where the first one stopped, and prints the table at once when that was the end.
     """
+    from crb_cli.agreement import print_agreement, sweep_agreement
     from crb_cli.farm import open_home
     from crb_cli.leaderboard import board_json, build_leaderboard, print_leaderboard
     from crb_cli.sweep import load_named_corpus, run_or_leave_to_the_farm, start_sweep
@@ -48,6 +49,8 @@ def demo(
         rounds=rounds,
         subset=subset,
         force=force,
+        # A changed agent, judge or corpus is another measurement: it gets a sweep and a table of its own.
+        renew=True,
         quiet=as_json,
     )
     store = open_store(settings.resolved_store_url)
@@ -72,12 +75,21 @@ def demo(
                 "sweep": planned.name,
                 "sweep_id": planned.sweep_id,
                 "leaderboards": [board_json(board, results) for board, results in boards],
+                "agreement": [
+                    {
+                        "judges": [boards[0][1].judge.name, results.judge.name],
+                        **sweep_agreement(boards[0][1], results).model_dump(mode="json"),
+                    }
+                    for _, results in boards[1:]
+                ],
                 "progress": progress.to_json(),
             }
         )
     else:
         for board, results in boards:
             print_leaderboard(board, results)
+        for _, results in boards[1:]:
+            print_agreement(boards[0][1], results)
         console.print()
         console.print(
             plain(

@@ -29,6 +29,18 @@ def leaderboard(
     severity: Annotated[list[str] | None, typer.Option(help="Only findings of this severity (repeatable).")] = None,
     category: Annotated[list[str] | None, typer.Option(help="Only findings of this category (repeatable).")] = None,
     beta: Annotated[float, typer.Option(help="Beta of the F score, 0.1 to 10; below 1 favours precision.")] = 1.0,
+    protocol: Annotated[
+        str | None, typer.Option(help="The newest sweep of this protocol; a named sweep must be of it.")
+    ] = None,
+    compatible: Annotated[
+        bool, typer.Option("--compatible", help="golden-comments: count as the public tool does, not strictly.")
+    ] = False,
+    profile: Annotated[
+        str | None, typer.Option(help="golden-comments: strict, core (default), all, or none for no profile.")
+    ] = None,
+    no_dedup: Annotated[
+        bool, typer.Option("--no-dedup", help="golden-comments: count every candidate, not every dedup group.")
+    ] = False,
     sort: Annotated[str, typer.Option(help="Macro metric that ranks the rows.")] = "grounded_f",
     allow_partial: Annotated[
         bool, typer.Option("--allow-partial", help="Also average incomplete rounds; such rows are not ranked.")
@@ -36,14 +48,32 @@ def leaderboard(
     as_json: JsonFlag = False,
 ) -> None:
     """Print grounded and augmented precision and recall, macro and micro, with duration, over the rounds."""
+    from crb_cli import golden_comments
     from crb_core.store import open_store
     from crb_core.store.results import find_judge, sweep_judges
     from crb_core.strata import Subset
 
     store = open_store(load_settings().resolved_store_url)
     subset = Subset.parse(severity=severity, category=category)
+    sweep_id, sweep_protocol = _sweep(store, sweep, protocol)
+    if sweep_protocol == golden_comments.PROTOCOL:
+        golden_comments.leaderboard(
+            store,
+            sweep_id,
+            judges=judge or (),
+            options=golden_comments.Options(
+                compatible=compatible,
+                profile=profile,
+                dedup=not no_dedup,
+                beta=beta,
+                subset=subset,
+                partial=allow_partial,
+            ),
+            as_json=as_json,
+        )
+        return
+    golden_comments.refuse_options(sweep_protocol, compatible=compatible, profile=profile, no_dedup=no_dedup)
     with store.read() as connection:
-        sweep_id = _sweep_id(store, sweep)
         judges = (
             [find_judge(connection, sweep_id, name) for name in judge] if judge else sweep_judges(connection, sweep_id)
         )
@@ -217,20 +247,34 @@ def _notes(board: Leaderboard, results: SweepResults) -> list[Text]:
     return notes
 
 
-def _sweep_id(store: Store, reference: str | None) -> str:
+def _sweep(store: Store, reference: str | None, protocol: str | None) -> tuple[str, str]:
+    """Id and protocol of a named sweep, or of the newest one (of ``protocol``)."""
     from sqlalchemy import select
 
     from crb_core.errors import InputError
+    from crb_core.protocols import protocol_named
     from crb_core.store.sweeps import find_sweep
-    from crb_core.store.tables import SweepRow, core
+    from crb_core.store.tables import CorpusRow, SweepRow, core
 
-    sweeps = core(SweepRow)
+    sweeps, corpora = core(SweepRow), core(CorpusRow)
+    if protocol is not None:
+        protocol_named(protocol)
+    query = select(sweeps.c.id, sweeps.c.name, corpora.c.protocol).join(corpora, corpora.c.id == sweeps.c.corpus_id)
     with store.read() as connection:
         if reference is not None:
-            return str(find_sweep(connection, reference).id)
-        newest = connection.execute(
-            select(sweeps.c.id).order_by(sweeps.c.created_at.desc(), sweeps.c.id).limit(1)
-        ).scalar_one_or_none()
-    if newest is None:
-        raise InputError("The store has no sweep yet", remedy="Start one with `crb sweep start` or `crb demo`")
-    return str(newest)
+            query = query.where(sweeps.c.id == find_sweep(connection, reference).id)
+        elif protocol is not None:
+            query = query.where(corpora.c.protocol == protocol)
+        row = connection.execute(query.order_by(sweeps.c.created_at.desc(), sweeps.c.id).limit(1)).one_or_none()
+    if row is None:
+        of = f" of the protocol {protocol}" if protocol is not None else ""
+        raise InputError(
+            f"The store has no sweep{of} yet",
+            remedy="Start one with `crb sweep start` or `crb demo`, or import one with `crb sweep import`",
+        )
+    if protocol is not None and row.protocol != protocol:
+        raise InputError(
+            f"The sweep {row.name} is of the protocol {row.protocol}, not {protocol}",
+            remedy="Leave --protocol out or name another sweep",
+        )
+    return str(row.id), str(row.protocol)

@@ -223,9 +223,10 @@ def start_sweep(
     limit: int | None = None,
     priority: int = 0,
     force: bool = False,
+    renew: bool = False,
     quiet: bool = False,
 ) -> PlannedSweep:
-    """Resolve agents and judges and write the sweep's rows."""
+    """Resolve agents and judges and write the sweep's rows (see SweepRequest for ``force`` and ``renew``)."""
     from crb_cli.builds import resolve_builds
     from crb_core.agent_source import load_agent
     from crb_core.store import open_store
@@ -270,6 +271,7 @@ def start_sweep(
                     pull_requests=chosen,
                     priority=priority,
                     force=force,
+                    renew=renew,
                 ),
             )
     finally:

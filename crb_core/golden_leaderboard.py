@@ -16,6 +16,7 @@ from crb_core.agent import AgentBuild
 from crb_core.aggregate import Score, f_measure
 from crb_core.distribution import AcrossRounds, RoundValue
 from crb_core.errors import InputError, Where
+from crb_core.finding import GoldenFinding
 from crb_core.identity import RowIdentity
 from crb_core.matching import JudgedPullRequest
 from crb_core.protocols.golden_comments import (
@@ -124,9 +125,7 @@ def strict_rows(
     """
     low, high = BETA_RANGE
     if isinstance(beta, bool) or not low <= beta <= high:
-        raise InputError(
-            f"beta is {beta}, but this protocol takes {low:g} to {high:g}", where=Where(field="beta")
-        )
+        raise InputError(f"beta is {beta}, but this protocol takes {low:g} to {high:g}", where=Where(field="beta"))
     inside = subset & profile_subset(profile)
     rows = [
         _strict_row(build, identity, trials, judge, pull_requests, profile, beta, dedup, subset, inside, allow_partial)
@@ -282,11 +281,7 @@ def _strict_row(
     used = [result.micro.overall for number, result in scores.items() if result is not None and number in headline.used]
     judged_trials = [trial for trial in trials if trial.round in headline.used and trial.judged is not None]
     unjudged = sum(len(trial.golden_unjudged) for trial in judged_trials)
-    outside = sum(
-        golden.label.category is None
-        for trial in judged_trials
-        for golden in _judged_part(trial).golden
-    )
+    outside = sum(golden.label.category is None for trial in judged_trials for golden in _judged_part(trial).golden)
     complete = bool(headline.used) and headline.scored == headline.planned
     marks = []
     if not complete:
@@ -339,7 +334,7 @@ def _judged_part(trial: CommentTrial) -> JudgedPullRequest:
     if not trial.golden_unjudged and not trial.golden_categories:
         return judged
     place: dict[int, int] = {}
-    golden = []
+    golden: list[GoldenFinding] = []
     for position, finding in enumerate(judged.golden):
         if position in trial.golden_unjudged:
             continue

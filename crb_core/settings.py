@@ -51,6 +51,13 @@ class Settings(BaseSettings):
     review_slots: Annotated[int, Field(ge=1, le=512)] | None = None
     #: Judge steps at once on one worker.
     judge_slots: Annotated[int, Field(ge=1, le=512)] = 2
+    #: Model of the claude judge where its options name none.
+    judge_model: str | None = None
+    #: Where the claude judge's service is reached; default is the SDK's.
+    judge_base_url: str | None = None
+    #: Requests and tokens a minute of all judge workers of one broker; none is no limit of ours.
+    judge_requests_per_minute: Annotated[int, Field(ge=1)] | None = None
+    judge_tokens_per_minute: Annotated[int, Field(ge=1)] | None = None
     #: Attempts that may fail by the agent's own fault before its trial fails.
     agent_attempts: Annotated[int, Field(ge=1, le=20)] = 2
     #: Attempts that may fail by the farm's fault (engine, lost worker, image) before its trial fails.

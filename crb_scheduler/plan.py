@@ -12,7 +12,8 @@ from crb_core.agent import AgentBuild
 from crb_core.corpus import Corpus
 from crb_core.errors import InputError
 from crb_core.store.corpora import pull_request_ids, save_corpus
-from crb_core.store.sweeps import JudgePlan, SweepPlan, plan_sweep, set_sweep_state
+from crb_core.store.results import sweep_judges
+from crb_core.store.sweeps import JudgePlan, SweepPlan, plan_sweep, set_sweep_state, sweep_builds
 from crb_core.store.tables import SweepRow, SweepState, core
 
 __all__ = ["PlannedSweep", "SweepRequest", "choose_pull_requests", "plan"]
@@ -34,6 +35,8 @@ class SweepRequest:
     priority: int = 0
     #: A new sweep even where one of that name exists.
     force: bool = False
+    #: A new sweep where the last of that name has a corpus, build or judge that is not asked for any more.
+    renew: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +78,11 @@ def plan(connection: Connection, request: SweepRequest) -> PlannedSweep:
     """Write a sweep's rows. The same request again adds nothing; a wider one adds what is missing."""
     corpus_id = save_corpus(connection, request.corpus)
     ids = pull_request_ids(connection, corpus_id)
-    name = _free_name(connection, request.name) if request.force else request.name
+    name = request.name
+    if request.renew:
+        name = _newest_name(connection, name)
+    if request.force or (request.renew and _has_changed(connection, name, corpus_id, request)):
+        name = _free_name(connection, request.name)
     sweep_id, new_trials = plan_sweep(
         connection,
         SweepPlan(
@@ -91,6 +98,28 @@ def plan(connection: Connection, request: SweepRequest) -> PlannedSweep:
     )
     set_sweep_state(connection, sweep_id, SweepState.ACTIVE)
     return PlannedSweep(sweep_id=sweep_id, name=name, new_trials=new_trials)
+
+
+def _newest_name(connection: Connection, name: str) -> str:
+    """The last of ``name``, ``name-2``, ``name-3`` that exists; ``name`` where none does."""
+    taken = set(connection.execute(select(sweeps.c.name)).scalars())
+    number = 2
+    while f"{name}-{number}" in taken:
+        number += 1
+    return name if number == 2 else f"{name}-{number - 1}"
+
+
+def _has_changed(connection: Connection, name: str, corpus_id: int, request: SweepRequest) -> bool:
+    row = connection.execute(select(sweeps.c.id, sweeps.c.corpus_id).where(sweeps.c.name == name)).one_or_none()
+    if row is None:
+        return False
+    builds = {build.build_id for build in sweep_builds(connection, row.id)}
+    judges = {judge.judge_id for judge in sweep_judges(connection, row.id)}
+    return (
+        row.corpus_id != corpus_id
+        or not builds <= {build.build_id for build in request.builds}
+        or not judges <= {judge.judge_id for judge in request.judges}
+    )
 
 
 def _free_name(connection: Connection, name: str) -> str:

@@ -24,8 +24,9 @@ LABEL = {"crb.tests": "service"}
 @functools.cache
 def docker_problem() -> str | None:
     """Why tests cannot use a Docker engine; None when one answers."""
-    import docker
     from docker.errors import DockerException
+
+    import docker
 
     try:
         client = docker.from_env(timeout=10)
@@ -40,8 +41,9 @@ def docker_problem() -> str | None:
 
 def _start(container: Any) -> Any:
     """Start a testcontainer; skips, with the reason, where its image cannot be had."""
-    import docker
     from docker.errors import DockerException, ImageNotFound
+
+    import docker
 
     if problem := docker_problem():
         pytest.skip(problem)

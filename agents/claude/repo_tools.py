@@ -167,7 +167,7 @@ class RepositoryTools:
             done = subprocess.run(
                 [
                     "grep",
-                    "-rnIE",
+                    "-rnHIE",
                     "-D",
                     "skip",
                     "--exclude-dir=.git",

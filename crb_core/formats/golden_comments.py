@@ -159,9 +159,7 @@ class _Reader:
         comments = file.array(record.get("comments"), place, "comments")
         match = _URL.fullmatch(url) if url is not None else None
         if url is not None and (match is None or match[3] in {".", ".."} or int(match[4]) > 2**31 - 1):
-            file.wrong(
-                f"{shown(url)} is not of the form https://github.com/OWNER/NAME/pull/NUMBER", place, "url"
-            )
+            file.wrong(f"{shown(url)} is not of the form https://github.com/OWNER/NAME/pull/NUMBER", place, "url")
             match = None
         if title is None or url is None or comments is None or match is None:
             return
@@ -265,9 +263,7 @@ class _Reader:
                 traits[trait] = file.text(value, url, group, name)
         derived = groups["derived"]
         if derived.get("num_files_touched") is not None:
-            traits["files_changed"] = file.integer(
-                derived["num_files_touched"], url, "derived", "num_files_touched"
-            )
+            traits["files_changed"] = file.integer(derived["num_files_touched"], url, "derived", "num_files_touched")
         golden = self._golden[key]
         stated = derived.get("num_golden_comments")
         if stated is not None and stated != len(golden):

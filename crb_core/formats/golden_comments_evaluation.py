@@ -111,7 +111,7 @@ class EvaluationReader:
             document["golden_categories"] = {str(place): name for place, name in sorted(categories.items())}
         return ImportedJudgment(judge=judge, description=description, pairs=tuple(pairs), document=document)
 
-    # -- the three lists -----------------------------------------------------------------------------------------------
+    # -- the three lists --------------------------------------------------------------------------------------------
 
     def _list(self, record: Mapping[str, Any], name: str) -> list[Any]:
         return self._file.array(record.get(name), *self._cell, name) or []
@@ -184,12 +184,14 @@ class EvaluationReader:
             if text is None:
                 continue
             if text in seen:
-                self._odd("candidate listed twice", f"{shown(text)} is a false positive twice", "false_positives", place)
+                self._odd(
+                    "candidate listed twice", f"{shown(text)} is a false positive twice", "false_positives", place
+                )
             seen.add(text)
             unmatched.update(self._candidate_at.get(text, []))
         return unmatched
 
-    # -- what disagrees or stays open ------------------------------------------------------------------------------------
+    # -- what disagrees or stays open ---------------------------------------------------------------------------------
 
     def _check_totals(
         self, record: Mapping[str, Any], lists: Mapping[str, list[Any]], is_trigger: Callable[[str], bool]
@@ -217,9 +219,8 @@ class EvaluationReader:
             is_number = isinstance(stated, int | float) and not isinstance(stated, bool)
             if not is_number or not math.isclose(stated, counted, abs_tol=5e-4):
                 self._odd("totals disagree", f"says {shown(stated)}, the lists give {counted:.4f}", name)
-        for name in ("tool",):
-            if record.get(name) not in {None, self._cell[1]}:
-                self._odd("tool differs", f"says {shown(record[name])}, but stands under {self._cell[1]}", name)
+        if record.get("tool") not in (None, self._cell[1]):
+            self._odd("tool differs", f"says {shown(record['tool'])}, but stands under {self._cell[1]}", "tool")
 
     def _check_labels(self, lists: Mapping[str, list[Any]]) -> None:
         for name in ("true_positives", "false_negatives"):

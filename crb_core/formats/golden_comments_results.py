@@ -118,7 +118,7 @@ class _Results:
             return []
         recorded = self._benchmark_data(results / "benchmark_data.json")
         reviews: list[ImportedReview] = []
-        extracted = set()
+        extracted: set[tuple[str, str]] = set()
         for extraction in self._extractions(results):
             self._load(extraction)
             made = list(self._reviews(extraction, recorded))
@@ -144,7 +144,9 @@ class _Results:
             usable = [name for name in names if _READ.fullmatch(name)]
             for name in names:
                 if name not in usable:
-                    self.irregularities.add("unread file", "the file is none that this format defines", file=folder / name)
+                    self.irregularities.add(
+                        "unread file", "the file is none that this format defines", file=folder / name
+                    )
             if not usable:
                 continue
             extraction = _Extraction(name=folder.name)
@@ -372,7 +374,9 @@ class _Results:
             candidates = self._candidates(file, url, tool, review["candidates"])
         else:
             candidates = []
-            for number, item in enumerate(file.array(review.get("review_comments", []), *parts, "review_comments") or ()):
+            for number, item in enumerate(
+                file.array(review.get("review_comments", []), *parts, "review_comments") or ()
+            ):
                 at = (*parts, "review_comments", number)
                 comment = file.object(item, *at)
                 if comment is None:

@@ -262,5 +262,3 @@ def require_keys(keys: Sequence[str], key: str, where: Where) -> str:
         where=where,
         remedy=f"Did you mean {near[0]}" if near else "`crb corpus show NAME` lists its keys",
     )
-
-

@@ -9,12 +9,23 @@ from sqlalchemy import Connection, select
 from crb_core.golden_leaderboard import CommentTrial
 from crb_core.protocols.golden_comments import RecordedLists
 from crb_core.store.results import StoredJudge, SweepResults, TrialResult, load_results
-from crb_core.store.tables import CorrespondenceRow, JudgmentRow, TrialRow, core
+from crb_core.store.tables import (
+    CorrespondenceRow,
+    GoldenRow,
+    JudgmentRow,
+    PullRequestRow,
+    SweepRow,
+    TrialRow,
+    core,
+)
 
-__all__ = ["load_comment_trials"]
+__all__ = ["load_comment_trials", "scorable_pull_requests"]
 
 correspondences = core(CorrespondenceRow)
+goldens = core(GoldenRow)
 judgments = core(JudgmentRow)
+pull_requests = core(PullRequestRow)
+sweeps = core(SweepRow)
 trials = core(TrialRow)
 
 _LISTS = ("true_positives", "false_positives", "false_negatives")
@@ -55,9 +66,20 @@ def load_comment_trials(
     return results, by_build
 
 
-def _trial(
-    trial: TrialResult, document: dict[str, Any], probabilities: dict[tuple[int, int], float]
-) -> CommentTrial:
+def scorable_pull_requests(connection: Connection, sweep_id: str) -> tuple[str, ...]:
+    """The pull requests of a sweep that have a golden comment, in corpus order: what a complete round has."""
+    with_golden = select(goldens.c.pull_request_id)
+    reviewed = select(trials.c.pull_request_id).where(trials.c.sweep_id == sweep_id)
+    rows = connection.execute(
+        select(pull_requests.c.key)
+        .join(sweeps, sweeps.c.corpus_id == pull_requests.c.corpus_id)
+        .where(sweeps.c.id == sweep_id, pull_requests.c.id.in_(with_golden), pull_requests.c.id.in_(reviewed))
+        .order_by(pull_requests.c.position)
+    )
+    return tuple(row.key for row in rows)
+
+
+def _trial(trial: TrialResult, document: dict[str, Any], probabilities: dict[tuple[int, int], float]) -> CommentTrial:
     record = document.get("recorded")
     recorded = None
     if trial.judged is not None and isinstance(record, dict) and all(name in record for name in _LISTS):

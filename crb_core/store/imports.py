@@ -1,10 +1,10 @@
-"""Imported corpora, reviews and judgments in the store: all of one import in one transaction, and the same again changes
-nothing.
+"""Imported corpora, reviews and judgments in the store.
 
-An imported review is a trial of a build with runner and adapter ``imported``, with one attempt and a review step that is
-done; an imported judgment is a judgment of a judge that carries the recorded model's name. When a review really ran is
-seldom recorded, so its attempt's times are those of the import. What has no column of its own is kept in the JSON
-columns ``source`` and ``document``, and every file that was read is kept as evidence (``import_record``).
+All of one import is one transaction, and the same import again changes nothing. An imported review is a trial of a
+build with runner and adapter ``imported``, with one attempt and a review step that is done; an imported judgment is a
+judgment of a judge that carries the recorded model's name. When a review really ran is seldom recorded, so its
+attempt's times are those of the import. What has no column of its own is kept in the JSON columns ``source`` and
+``document``, and every file that was read is kept as evidence (``import_record``).
 """
 
 from __future__ import annotations
@@ -42,7 +42,15 @@ from crb_core.store.tables import (
     core,
 )
 
-__all__ = ["ImportedCorpus", "ImportedSweep", "build_of", "import_corpus", "import_reviews", "import_records", "judge_id"]
+__all__ = [
+    "ImportedCorpus",
+    "ImportedSweep",
+    "build_of",
+    "import_corpus",
+    "import_records",
+    "import_reviews",
+    "judge_id",
+]
 
 #: Stands for the worker of an attempt that no worker made.
 IMPORTER = "imported"
@@ -106,7 +114,9 @@ def judge_id(description: Mapping[str, Any]) -> str:
     return "j-" + fingerprint(description)[:12]
 
 
-def import_corpus(connection: Connection, corpus: Corpus, record: Mapping[str, Any], format_name: str) -> ImportedCorpus:
+def import_corpus(
+    connection: Connection, corpus: Corpus, record: Mapping[str, Any], format_name: str
+) -> ImportedCorpus:
     """Store a corpus with the record of its import; the same again writes nothing.
 
     What decides no number (traits, source records) is brought up to date where the corpus is already stored.
@@ -134,15 +144,11 @@ def import_corpus(connection: Connection, corpus: Corpus, record: Mapping[str, A
     return ImportedCorpus(corpus_id=corpus_id, is_new=known is None, updated=updated)
 
 
-def save_record(
-    connection: Connection, kind: str, target: str, format_name: str, document: Mapping[str, Any]
-) -> bool:
+def save_record(connection: Connection, kind: str, target: str, format_name: str, document: Mapping[str, Any]) -> bool:
     """Keep what was imported; False when the same import is already recorded."""
     digest = fingerprint({"format": format_name, **document})
     known = connection.execute(
-        select(imports.c.id).where(
-            imports.c.kind == kind, imports.c.target == target, imports.c.fingerprint == digest
-        )
+        select(imports.c.id).where(imports.c.kind == kind, imports.c.target == target, imports.c.fingerprint == digest)
     ).scalar_one_or_none()
     if known is not None:
         return False

@@ -14,7 +14,7 @@ from crb_core.corpus import Corpus
 from crb_core.errors import InputError
 from crb_worker.judge.base import Classifier, Judge, comparable
 
-__all__ = ["Classifier", "Judge", "JudgeContext", "comparable", "judge_names", "load_judge"]
+__all__ = ["Classifier", "Judge", "JudgeContext", "comparable", "judge_names", "judge_options", "load_judge"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,13 +35,19 @@ def load_judge(spec: str, *, corpus: Corpus, reference_folder: Path | None = Non
 
     Raises InputError for an unknown name or option and for options that are not of that form.
     """
+    name, options = judge_options(spec)
+    context = JudgeContext(corpus=corpus, reference_folder=reference_folder, options=options)
+    return _REGISTRY[name](context)
+
+
+def judge_options(spec: str) -> tuple[str, dict[str, str]]:
+    """Name and options of a spec; InputError for an unknown name and for options that are not ``key=value``."""
     name, _, rest = spec.partition(":")
     if name not in _REGISTRY:
         near = difflib.get_close_matches(name, _REGISTRY, n=1)
         hint = f"Did you mean {near[0]}" if near else f"Choose one of {', '.join(judge_names())}"
         raise InputError(f"there is no judge {name[:80]!r}", remedy=hint)
-    context = JudgeContext(corpus=corpus, reference_folder=reference_folder, options=_options(name, rest))
-    return _REGISTRY[name](context)
+    return name, _options(name, rest)
 
 
 def judge_names() -> tuple[str, ...]:
@@ -85,4 +91,21 @@ def _reference(context: JudgeContext) -> Judge:
     return ReferenceJudge.load(context.reference_folder, context.corpus)
 
 
-_REGISTRY: dict[str, Callable[[JudgeContext], Judge]] = {"offline": _offline, "reference": _reference}
+def _claude(context: JudgeContext) -> Judge:
+    from crb_worker.judge.claude import ClaudeJudge
+
+    return ClaudeJudge.load(context.options)
+
+
+def _recorded(context: JudgeContext) -> Judge:
+    from crb_worker.judge.recorded import RecordedJudge
+
+    return RecordedJudge.load(context.options)
+
+
+_REGISTRY: dict[str, Callable[[JudgeContext], Judge]] = {
+    "offline": _offline,
+    "reference": _reference,
+    "claude": _claude,
+    "recorded": _recorded,
+}

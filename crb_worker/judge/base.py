@@ -156,6 +156,9 @@ def comparable(candidate: Finding, golden: Finding, protocol: str) -> bool:
                 return False
             return max(0, golden.start_line - candidate.end_line, candidate.start_line - golden.end_line) <= _LOCALITY
         case _:
-            raise InputError(
-                f"the protocol {protocol[:80]!r} is unknown", remedy=f"Choose one of {', '.join(PROTOCOLS)}"
-            )
+            raise unknown_protocol(protocol)
+
+
+def unknown_protocol(protocol: str) -> InputError:
+    """The error for a protocol that is none of ``PROTOCOLS``."""
+    return InputError(f"the protocol {protocol[:80]!r} is unknown", remedy=f"Choose one of {', '.join(PROTOCOLS)}")

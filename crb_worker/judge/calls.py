@@ -15,8 +15,10 @@ from typing import Protocol
 
 from crb_core.errors import CrbError, InputError, SettingsError, StoreError, UnavailableError
 from crb_core.store.judge_calls import (
+    AnsweredCall,
     CallOutcome,
     NewCall,
+    Spending,
     attempts_made,
     close_call,
     find_answer,
@@ -70,6 +72,9 @@ class Asker(Protocol):
     def ask(self, request: ModelRequest) -> ModelAnswer:
         """The answer, stored or new. CrbError where there is none."""
 
+    def known(self, request: ModelRequest) -> bool:
+        """Whether the answer is stored already."""
+
     def reject(self, answers: Sequence[ModelAnswer], reason: str) -> None:
         """These answers are of no use: the next try of this judgment asks anew."""
 
@@ -94,6 +99,9 @@ class LiveCalls:
 
     def ask(self, request: ModelRequest) -> ModelAnswer:
         return self.stored(request) or self._call(request)
+
+    def known(self, request: ModelRequest) -> bool:
+        return self._find(request) is not None
 
     def reject(self, answers: Sequence[ModelAnswer], reason: str) -> None:
         rows = [answer.call_id for answer in answers if answer.call_id is not None]
@@ -121,6 +129,10 @@ class LiveCalls:
             call_id=found.id,
             name=f"the stored answer {found.answer_digest[:12]}",
         )
+
+    def _find(self, request: ModelRequest) -> AnsweredCall | None:
+        with self.work.store.read() as connection:
+            return find_answer(connection, self.work.judge_id, request.request_hash, trial_id=self.work.trial_id)
 
     def open(self, request: ModelRequest, *, batch: bool = False) -> int:
         """Insert the row of a call, inside the sweep's budget."""
@@ -240,10 +252,8 @@ class LiveCalls:
             raise
         return slot
 
-    def _fits(self, spent: object, request: ModelRequest, most: float | None) -> bool:
-        from crb_core.store.judge_calls import Spending
-
-        if not isinstance(spent, Spending) or spent.max_usd is None:
+    def _fits(self, spent: Spending | None, request: ModelRequest, most: float | None) -> bool:
+        if spent is None or spent.max_usd is None:
             return True
         if most is None:
             raise InputError(

@@ -19,7 +19,17 @@ from typing import Any
 from crb_core.errors import UnavailableError
 from crb_core.store.judge_calls import CallOutcome
 
-__all__ = ["LOOPBACK_MODEL", "CallFailedError", "Endpoint", "RawAnswer", "is_loopback", "open_client", "send"]
+__all__ = [
+    "LOOPBACK_MODEL",
+    "CallFailedError",
+    "Endpoint",
+    "RawAnswer",
+    "failure_of",
+    "find_key",
+    "is_loopback",
+    "open_client",
+    "send",
+]
 
 #: The model id of the loopback server's model. It is no language model, and every table that shows it says so.
 LOOPBACK_MODEL = "crb-loopback"
@@ -130,13 +140,8 @@ def send(client: Any, body: Mapping[str, Any], *, seconds: float) -> RawAnswer:
                     raise CallFailedError(CallOutcome.TIMEOUT, "the answer was not complete in time")
                 if len(data) > _MAX_ANSWER_BYTES:
                     raise CallFailedError(CallOutcome.SERVER_ERROR, "the answer is larger than any message can be")
-    except (anthropic.APITimeoutError, httpx2.TimeoutException):
-        raise CallFailedError(CallOutcome.TIMEOUT, "the service did not answer in time") from None
-    except (anthropic.APIConnectionError, httpx2.TransportError) as error:
-        cause = type(error.__cause__).__name__ if error.__cause__ else type(error).__name__
-        raise CallFailedError(CallOutcome.CONNECTION, f"the connection failed or was cut ({cause})") from None
-    except anthropic.APIStatusError as error:
-        raise _status_failure(error) from None
+    except (anthropic.APIError, httpx2.TransportError) as error:
+        raise failure_of(error) from None
     return RawAnswer(data=bytes(data), message=decoded(bytes(data)))
 
 
@@ -151,6 +156,21 @@ def decoded(data: bytes) -> Mapping[str, Any]:
             CallOutcome.SERVER_ERROR, "the service answered with something that is no message", status=200, body=data
         )
     return message
+
+
+def failure_of(error: Exception) -> CallFailedError:
+    """What an error of the SDK or of its transport means."""
+    import anthropic
+    import httpx2
+
+    if isinstance(error, (anthropic.APITimeoutError, httpx2.TimeoutException)):
+        return CallFailedError(CallOutcome.TIMEOUT, "the service did not answer in time")
+    if isinstance(error, anthropic.APIStatusError):
+        return _status_failure(error)
+    if isinstance(error, (anthropic.APIConnectionError, httpx2.TransportError)):
+        cause = type(error.__cause__).__name__ if error.__cause__ else type(error).__name__
+        return CallFailedError(CallOutcome.CONNECTION, f"the connection failed or was cut ({cause})")
+    return CallFailedError(CallOutcome.SERVER_ERROR, f"the service's answer could not be read ({type(error).__name__})")
 
 
 def _status_failure(error: Any) -> CallFailedError:

@@ -8,6 +8,7 @@ of this pull request share, because they name its subject and not a problem.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import unicodedata
@@ -56,19 +57,24 @@ _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W0-9A-Za-z_]+")
 _SUFFIXES = tuple("ization ations ation ingly edly ings ing ions ion ies ied ers ed es er ly s".split())  # noqa: SIM905
 _SHORTEST_STEM = 3
 _LONGEST_UNSTEMMED = 4
+_LONGEST_WORD = 64
 
 
 def words(text: str) -> list[str]:
     """The words of a text in order, with their case; invisible characters are dropped, look-alike forms joined."""
-    plain = unicodedata.normalize("NFKC", text)
-    visible = "".join(character for character in plain if unicodedata.category(character) != "Cf")
-    return _WORD.findall(visible)
+    if not text.isascii():
+        plain = unicodedata.normalize("NFKC", text)
+        text = "".join(character for character in plain if unicodedata.category(character) != "Cf")
+    return _WORD.findall(text)
 
 
 def stem(word: str) -> str:
     """A word without its ending: cruder than a dictionary, and never in need of one."""
-    if len(word) <= _LONGEST_UNSTEMMED:
-        return word
+    return _stem(word) if _LONGEST_UNSTEMMED < len(word) <= _LONGEST_WORD else word
+
+
+@functools.lru_cache(maxsize=20_000)
+def _stem(word: str) -> str:
     for suffix in _SUFFIXES:
         if word.endswith(suffix) and len(word) - len(suffix) >= _SHORTEST_STEM:
             return word[: -len(suffix)]

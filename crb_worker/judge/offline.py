@@ -13,8 +13,9 @@ from crb_core.corpus import Corpus
 from crb_core.errors import InputError
 from crb_core.finding import CandidateFinding, GoldenFinding
 from crb_core.matching import Correspondence
-from crb_worker.judge.base import comparable, judge_fingerprint
+from crb_worker.judge.base import PROTOCOLS, comparable, judge_fingerprint, unknown_protocol
 from crb_worker.judge.features import Pair, Vocabulary, pair_features
+from crb_worker.judge.lines import LINE_ODDS, line_odds
 from crb_worker.judge.offline_model import OfflineModel
 
 __all__ = ["OfflineJudge"]
@@ -69,6 +70,7 @@ class OfflineJudge:
             "judge": self.name,
             "method": "word, stem, concept and local tf-idf features; mean of decision trees",
             "model": self.model.digest,
+            "line_odds": [list(step) for step in LINE_ODDS],
             "threshold": self.threshold,
             "vocabulary": self._vocabulary.digest,
         }
@@ -76,7 +78,12 @@ class OfflineJudge:
     def probabilities(
         self, candidates: Sequence[CandidateFinding], golden: Sequence[GoldenFinding], *, protocol: str
     ) -> dict[Pair, float]:
-        """For each pair (candidate, golden) that the protocol compares, the probability that it is one issue."""
+        """For each pair (candidate, golden) that the protocol compares, the probability that it is one issue.
+
+        From 0 to 1 with four decimals: what the model says of the texts, with the odds moved by the lines, if any.
+        """
+        if protocol not in PROTOCOLS:
+            raise unknown_protocol(protocol)
         pairs = [
             (place, position)
             for place, candidate in enumerate(candidates)
@@ -91,7 +98,10 @@ class OfflineJudge:
             pairs,
             self._vocabulary,
         )
-        return {pair: self.model.probability(features[pair]) for pair in pairs}
+        return {
+            pair: _with_odds(self.model.probability(features[pair]), line_odds(candidates[pair[0]], golden[pair[1]]))
+            for pair in pairs
+        }
 
     def match(
         self,
@@ -114,3 +124,8 @@ class OfflineJudge:
             )
             for place, matches in enumerate(found)
         )
+
+
+def _with_odds(probability: float, factor: float) -> float:
+    raised = probability * factor
+    return round(raised / (raised + 1 - probability), 4)

@@ -12,11 +12,14 @@ from pathlib import Path
 from crb_core.bundled import bundled
 from crb_core.errors import InputError, Where
 
-__all__ = ["Prompt", "PromptSet", "bundled_prompts", "filled", "read_prompt", "read_prompts"]
+__all__ = ["CLASSIFYING", "MATCHING", "Prompt", "PromptSet", "bundled_prompts", "filled", "read_prompt", "read_prompts"]
 
 _PLACE = re.compile(r"\{\{([a-z_]+)\}\}")
 _FIELDS = ("name", "version", "purpose")
-_NAMES = ("matcher", "classifier", "guidelines", "data-rule", "repair", "last-turn")
+#: The files that each of the judge's two tasks uses.
+MATCHING = ("matcher", "data-rule", "matcher-request", "repair")
+CLASSIFYING = ("classifier", "data-rule", "guidelines", "pull-request", "classifier-request", "repair", "last-turn")
+_NAMES = tuple(dict.fromkeys(MATCHING + CLASSIFYING))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from crb_core.errors import InputError, Where, first_problem
 from crb_core.finding import LABEL_AXES, CandidateFinding, Finding, GoldenFinding, Label
 from crb_core.formats.strict_json import load_json
 from crb_core.matching import Classification, Correspondence
-from crb_worker.judge.base import comparable, judge_fingerprint
+from crb_worker.judge.base import PROTOCOLS, comparable, judge_fingerprint, unknown_protocol
 
 __all__ = ["ReferenceJudge", "candidate_id"]
 
@@ -111,6 +111,8 @@ class ReferenceJudge:
         protocol: str,
     ) -> tuple[Correspondence, ...]:
         """The judged matches, as positions in ``golden``; goldens that were left out of it (ablation) are left out."""
+        if protocol not in PROTOCOLS:
+            raise unknown_protocol(protocol)
         positions: dict[str, list[int]] = {}
         for position, finding in enumerate(golden):
             positions.setdefault(finding.finding_id(pull_request_key), []).append(position)

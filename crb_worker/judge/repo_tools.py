@@ -242,7 +242,9 @@ class RepoTools:
             ["log", "--no-color", "--format=%h %as %s", "--abbrev=8", f"{self.snapshot.merge_base}..{self._head}"]
         ).decode("utf-8", "surrogateescape")
         named = [_short(line) for line in commits.split("\n") if line and any(line[:7] == each[:7] for each in ours)]
-        return _block("blame", [*lines, *(f"commit {line}" for line in named)], {"path": path, "lines": f"{start}-{end}"})
+        return _block(
+            "blame", [*lines, *(f"commit {line}" for line in named)], {"path": path, "lines": f"{start}-{end}"}
+        )
 
     def _entry(self, path: str) -> _Entry:
         """The tree entry of a path at head."""

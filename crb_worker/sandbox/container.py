@@ -19,7 +19,7 @@ from crb_worker.sandbox.layers import Layers
 from crb_worker.sandbox.logs import Tail, may_have_lost_lines
 from crb_worker.sandbox.output import read_findings_file
 from crb_worker.sandbox.preparation import VIEW, Preparation
-from crb_worker.sandbox.reaper import Janitor, remove_container, remove_volumes
+from crb_worker.sandbox.reaper import Janitor, Removal, remove_container, remove_volumes
 from crb_worker.sandbox.verdict import Ending, Verdict, judge
 
 __all__ = ["ContainerRun"]
@@ -66,7 +66,6 @@ class ContainerRun:
         self._started_at = datetime.now(UTC)
         self._container = ""
         self._may_exist = False
-        self._vanished = False
         self._review_started = 0.0
         self._deadline = 0.0
         self._review_ms: float | None = None
@@ -276,14 +275,18 @@ class ContainerRun:
         if start_problem is None and problem is None:
             ending = self._ending()
             self._read_logs()
-        return judge(self._request, ending, self._read_findings, (f"{VIEW.repo}/",))
+        return judge(self._request, ending, self._read_findings, (f"{VIEW.repo}/",), hint=self._hint())
+
+    def _hint(self) -> str:
+        build = self._request.build
+        hosts = [*build.egress, *([build.model_api_url] if build.model_api_url is not None else [])]
+        return f" The agent declares {', '.join(hosts)}, but containers have no network here." if hosts else ""
 
     def _ending(self) -> Ending:
         stop = self._control.stopped
         try:
             state = self._engine.inspect(self._container, _ENGINE_PATIENCE)["State"]
         except EngineFailureError as error:
-            self._vanished = error.status == 404
             gone = "The container was removed from outside the farm while the agent ran."
             return Ending(stop=stop, problem=gone if error.status == 404 else f"{error.problem}.")
         if state.get("Running"):
@@ -324,11 +327,13 @@ class ContainerRun:
 
     def _tear_down(self) -> None:
         self._control.disarm()
-        gone = True
+        removal = Removal.REMOVED
         if self._may_exist:
-            with contextlib.suppress(UnavailableError):
-                gone = remove_container(self._engine, self._container or self._prepared.name)
-                if self._vanished:
+            try:
+                removal = remove_container(self._engine, self._container or self._prepared.name)
+                if removal is Removal.BY_OTHERS:
                     remove_volumes(self._engine, self._request.attempt_id)
-        if self._prepared.owns_folder and gone:
+            except UnavailableError:
+                removal = Removal.LEFT
+        if self._prepared.owns_folder and removal is not Removal.LEFT:
             self._janitor.remove(self._prepared.folder.path, self._prepared.labels, self._request.build.image_id)

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from crb_core.agent import Outcome
-from crb_core.errors import CrbError, InputError, Where
+from crb_core.errors import CrbError, InputError, Where, first_problem
 from crb_core.finding import CandidateFinding
 from crb_core.formats.strict_json import load_json
 from crb_core.pull_request import PullRequest
@@ -263,14 +265,20 @@ def _finding(entry: Any, at: str, in_diff: InDiff, prefixes: tuple[str, ...]) ->
     end = _integer(record.get("end_line"), "end_line", f"{at}.end_line")
     if end < start:
         raise _invalid(f"end_line {end} is before start_line {start}", f"{at}.end_line")
-    return CandidateFinding(
-        file=path,
-        start_line=start,
-        end_line=end,
-        message=_text(record.get("message"), "message", f"{at}.message"),
-        producer=_text(record.get("producer"), "producer", f"{at}.producer"),
-        in_diff=in_diff(path, start, end),
-    )
+    message = _text(record.get("message"), "message", f"{at}.message")
+    producer = _text(record.get("producer"), "producer", f"{at}.producer")
+    try:
+        return CandidateFinding(
+            file=path,
+            start_line=start,
+            end_line=end,
+            message=message,
+            producer=producer,
+            in_diff=in_diff(path, start, end),
+        )
+    except ValidationError as error:
+        field, problem = first_problem(error)
+        raise _invalid(problem, f"{at}.{field}" if field else at) from None
 
 
 def _path(written: str, at: str, prefixes: tuple[str, ...]) -> str:

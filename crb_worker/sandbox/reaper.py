@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 
 import structlog
@@ -13,11 +15,13 @@ from crb_worker.sandbox.contract import ATTEMPT_LABEL, FARM_LABEL, WORKSPACE_LAB
 from crb_worker.sandbox.engine import Engine, EngineFailureError, bind_mount, engine_calls
 from crb_worker.sandbox.folder import attempt_folders, remove_tree
 
-__all__ = ["Janitor", "Leftovers", "remove_container", "remove_volumes"]
+__all__ = ["Janitor", "Leftovers", "Removal", "remove_container", "remove_volumes"]
 
 _log = structlog.get_logger(__name__)
 #: Seconds that removing one folder in a container may take.
 _JANITOR_SECONDS = 120
+#: Seconds that somebody else's removal of a container may take.
+_VOLUME_SECONDS = 10
 
 
 class Janitor:
@@ -69,31 +73,43 @@ class Janitor:
                 remove_container(self._engine, container)
 
 
-def remove_container(engine: Engine, container: str) -> bool:
-    """Kill and remove a container with its anonymous volumes; never waits for its process to agree.
+class Removal(Enum):
+    """What came of removing a container."""
 
-    True if it is gone afterwards.
-    """
+    REMOVED = "removed"
+    #: It was gone, or somebody else is removing it; its volumes may be left.
+    BY_OTHERS = "by_others"
+    LEFT = "left"
+
+
+def remove_container(engine: Engine, container: str) -> Removal:
+    """Kill and remove a container with its anonymous volumes; never waits for its process to agree."""
     try:
         with engine_calls("removing a container"):
             engine.api.remove_container(container, v=True, force=True)
     except EngineFailureError as error:
-        # 404: gone already. 409: another removal is under way.
-        if error.status not in {404, 409}:
-            _log.warning("container_left", container=container, problem=error.problem)
-            return False
-    return True
+        if error.status in {404, 409}:
+            return Removal.BY_OTHERS
+        _log.warning("container_left", container=container, problem=error.problem)
+        return Removal.LEFT
+    return Removal.REMOVED
 
 
 def remove_volumes(engine: Engine, attempt_id: str) -> None:
-    """Remove an attempt's volumes, which stay where its container was removed by somebody else."""
-    try:
-        with engine_calls("removing volumes"):
-            found = engine.api.volumes(filters={"label": f"{ATTEMPT_LABEL}={attempt_id}"})["Volumes"] or []
-            for volume in found:
-                engine.api.remove_volume(volume["Name"])
-    except EngineFailureError as error:
-        _log.warning("volume_left", attempt=attempt_id, problem=error.problem)
+    """Remove an attempt's volumes where somebody else removes its container, once they are no longer in use."""
+    until = time.monotonic() + _VOLUME_SECONDS
+    while True:
+        try:
+            with engine_calls("removing volumes"):
+                found = engine.api.volumes(filters={"label": f"{ATTEMPT_LABEL}={attempt_id}"})["Volumes"] or []
+                for volume in found:
+                    engine.api.remove_volume(volume["Name"])
+                return
+        except EngineFailureError as error:
+            if error.status not in {404, 409} or time.monotonic() > until:
+                _log.warning("volume_left", attempt=attempt_id, problem=error.problem)
+                return
+        time.sleep(0.1)
 
 
 @dataclass
@@ -147,7 +163,7 @@ class Leftovers:
 
 def _remove(engine: Engine, kind: str, thing: str) -> bool:
     if kind == "container":
-        return remove_container(engine, thing)
+        return remove_container(engine, thing) is Removal.REMOVED
     try:
         with engine_calls(f"removing a {kind}"):
             if kind == "volume":

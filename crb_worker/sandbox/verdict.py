@@ -43,9 +43,15 @@ class Verdict:
 
 
 def judge(
-    request: AttemptRequest, ending: Ending, read: Callable[[int], bytes], repo_prefixes: tuple[str, ...]
+    request: AttemptRequest,
+    ending: Ending,
+    read: Callable[[int], bytes],
+    repo_prefixes: tuple[str, ...],
+    *,
+    hint: str = "",
 ) -> Verdict:
-    """The verdict. ``read(max_bytes)`` gives the findings file or raises OutputError.
+    """The verdict. ``read(max_bytes)`` gives the findings file or raises OutputError; ``hint`` is added where the agent
+    failed by itself.
 
     Precedence: what the farm did itself, then what went wrong on the farm's side, then how the agent ended, then what
     it wrote.
@@ -74,7 +80,7 @@ def judge(
             f" and ended with exit code {ending.exit_code}.",
         )
     if ending.exit_code != 0:
-        return verdict(Outcome.NONZERO_EXIT, _exit_sentence(request, ending.exit_code))
+        return verdict(Outcome.NONZERO_EXIT, f"{_exit_sentence(request, ending.exit_code)}{hint}")
     if unreadable is not None:
         return verdict(unreadable.outcome, _sentence(unreadable))
     assert data is not None

@@ -204,7 +204,7 @@ def test_tools_stay_inside_the_checkout(review: Review, change: PullRequestFolde
         ("read_file", {"path": "app/a.py", "from": 2, "to": 2}, "     2     total = sum(xs)\n[lines 2 to 2 of 3]"),
         ("read_file", {"path": "./app/a.py", "from": 3}, "     3     return total / len(xs)"),
         ("read_file", {"path": "/work/repo/app/a.py", "from": 3}, "     3     return total / len(xs)"),
-        ("search", {"pattern": "helper", "path": "app/util.py"}, "./app/util.py:1:def helper():"),
+        ("search", {"pattern": "helper", "path": "app/util.py"}, "app/util.py:1:def helper():"),
         ("list_files", {"path": "app"}, "app/a.py\napp/util.py"),
     ],
 )
@@ -213,7 +213,7 @@ def test_tools_answer(
 ) -> None:
     """What a tool shows, whole."""
     _, requests = review(change, [Reply([tool_use(name, arguments)]), report()])
-    assert results(requests[1]) == [(answer.removeprefix("./") if name == "search" else answer, False)]
+    assert results(requests[1]) == [(answer, False)]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from crb_worker.sandbox.build import ImageBuilder, ImageBuildError
 from crb_worker.sandbox.engine import Engine
 from crb_worker.sandbox.images import Images
 from tests.agents.support import PullRequestFolder
+from tests.fakes.anthropic_server import AnthropicServer, Reply, tool_use
 
 pytestmark = pytest.mark.docker
 
@@ -48,8 +49,10 @@ def write_agent(folder: Path, dockerfile: str, manifest: str = "") -> AgentSourc
     return load_agent(folder)
 
 
-def run_in_container(reference: str, pull_request: PullRequestFolder, agent: AgentSource, **variables: str) -> int:
-    """Run an image as the contract says, with the command line client, and without a network."""
+def run_in_container(
+    reference: str, pull_request: PullRequestFolder, agent: AgentSource, *, network: str = "none", **variables: str
+) -> int:
+    """Run an image as the contract says, with the command line client."""
     out = pull_request.root / "out"
     out.mkdir(exist_ok=True)
     environment = {
@@ -64,7 +67,7 @@ def run_in_container(reference: str, pull_request: PullRequestFolder, agent: Age
     (pull_request.root / "pr").mkdir(exist_ok=True)
     for name in ("diff.patch", "pr.json"):
         shutil.copy(pull_request.root / name, pull_request.root / "pr" / name)
-    command = ["docker", "run", "--rm", "--network", "none"]
+    command = ["docker", "run", "--rm", "--network", network]
     command += ["-v", f"{pull_request.repo}:/work/repo", "-v", f"{pull_request.root}/pr:/work/pr:ro"]
     command += ["-v", f"{out}:/work/out"]
     command += [word for name, value in environment.items() for word in ("-e", f"{name}={value}")]
@@ -81,12 +84,32 @@ def test_a_bundled_agent_reviews_in_its_container(
     agent = load_agent(name)
     image = builder.build(agent)
     pull_request.commit({}, {"a.py": "import os  # TODO\n", "b.sh": "rm -rf $1/*\n", "c.ts": "export {};debugger\n"})
-    extra = {"CRB_ROUND": "1"} if agent.manifest.kind == "replay" else {}
-    assert run_in_container(image.reference, pull_request, agent, **extra) == 0
+    pull_request.extra = {"CRB_ROUND": "1"} if agent.manifest.kind == "replay" else {}
+    assert run_in_container(image.reference, pull_request, agent) == 0
     found = json.loads((pull_request.root / "out" / "findings.json").read_bytes())
     assert found["findings"]
     (pull_request.root / "out" / "findings.json").unlink()
-    assert pull_request.run(name, **extra).document == found
+    assert pull_request.run(name).document == found
+
+
+@pytest.mark.slow
+@pytest.mark.network
+def test_the_claude_agent_reviews_in_its_container(builder: ImageBuilder, pull_request: PullRequestFolder) -> None:
+    """With nothing but its image, its key and the API's address."""
+    agent = load_agent("claude")
+    image = builder.build(agent)
+    pull_request.commit({}, {"a.py": "import os\n"})
+    finding = {"file": "a.py", "start_line": 1, "end_line": 1, "message": "It is not used."}
+    script = [
+        Reply([tool_use("search", {"pattern": "os"})]),
+        Reply([tool_use("report_findings", {"findings": [finding]})]),
+    ]
+    with AnthropicServer(script) as server:
+        settings = {"RB_MODEL_BASE_URL": server.base_url, "ANTHROPIC_API_KEY": "test-key"}
+        assert run_in_container(image.reference, pull_request, agent, network="host", **settings) == 0
+    found = json.loads((pull_request.root / "out" / "findings.json").read_bytes())
+    assert found["findings"] == [{"producer": "claude", **finding}]
+    assert found["usage"]["total_tokens"] == 220
 
 
 def test_the_same_folder_is_built_once(builder: ImageBuilder, tmp_path: Path) -> None:

@@ -148,6 +148,31 @@ def test_a_checkout_that_lacks_a_file_of_the_diff_is_a_failure(pull_request: Pul
 
 
 @pytest.mark.parametrize(
+    "hostile",
+    [
+        {"a.yaml": "[" * 5_000 + "\n"},
+        {"a.yaml": "a: &a [x]\nb: &b [*a, *a]\nc: &c [*b, *b]\n" * 50},
+        {"a.py": "x = " + "(" * 5_000 + "\n"},
+        {"a.js": "{" * 5_000 + "\n"},
+        {"a.sh": "$(" * 500 + "\n"},
+        {"Dockerfile": "RUN " + "\\\n" * 5_000},
+        {"a.md": "\x1b[31mrecieve\x07\u202e\n"},
+        {"a.py": "# noqa\n# ruff: noqa\nimport os\n"},
+    ],
+)
+def test_hostile_text_gives_a_review_or_a_failure(pull_request: PullRequestFolder, hostile: dict[str, str]) -> None:
+    """Whatever the changed files hold: a valid file and status 0, or a sentence and no file; never a traceback."""
+    pull_request.commit({}, dict(hostile))
+    run = pull_request.run("lint", RB_CONFIG_TOOL_SECONDS="60")
+    assert run.status in {0, 1}, run.log
+    assert run.out.exists() == (run.status == 0)
+    # A tool's own last words may be told, the agent's may not.
+    assert run.status == 1 or "Traceback" not in run.log
+    if run.status == 0:
+        assert all("\x1b" not in message and "\u202e" not in message for *_, message in run.findings)
+
+
+@pytest.mark.parametrize(
     ("script", "problem"),
     [
         ("exit 3", "ruff ended with status 3"),

@@ -77,7 +77,9 @@ class Planned:
     def ids(self, stage: Stage = Stage.REVIEW) -> list[int]:
         with self.store.read() as connection:
             return list(
-                connection.execute(select(steps.c.id).where(steps.c.stage == stage.value).order_by(steps.c.id)).scalars()
+                connection.execute(
+                    select(steps.c.id).where(steps.c.stage == stage.value).order_by(steps.c.id)
+                ).scalars()
             )
 
     def step(self, step_id: int) -> Any:

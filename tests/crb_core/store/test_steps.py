@@ -236,9 +236,14 @@ class TestAttempts:
         planned = plan(store)
         (step_id,) = planned.ids()
         taken = planned.take(step_id)
-        with pytest.raises(RuntimeError), store.write() as connection:
-            finish_attempt(connection, taken, outcome=Outcome.SUCCEEDED, detail="", values={}, limits=LIMITS)
-            raise RuntimeError
+
+        def broken() -> None:
+            with store.write() as connection:
+                finish_attempt(connection, taken, outcome=Outcome.SUCCEEDED, detail="", values={}, limits=LIMITS)
+                raise RuntimeError
+
+        with pytest.raises(RuntimeError):
+            broken()
         assert planned.attempts(step_id) == [(1, None)]
         assert finish(store, taken, Outcome.SUCCEEDED) is StepState.DONE
 
@@ -478,6 +483,6 @@ def test_queries_in_a_read_cannot_write(store: Store) -> None:
     """``read()`` refuses an update, and the connection is usable for writing afterwards."""
     planned = plan(store)
     (step_id,) = planned.ids()
-    with pytest.raises(Exception, match="(?i)read-?only"), store.read() as connection:
+    with pytest.raises(Exception, match=r"(?i)read-?only"), store.read() as connection:
         mark_queued(connection, [step_id])
     assert planned.queue(step_id) == [step_id]

@@ -139,7 +139,9 @@ class TestCancelling:
             planned.queue(*ids)
             begin = threading.Barrier(5)
 
-            def work(number: int, planned: Planned = planned, begin: threading.Barrier = begin, seed: int = seed) -> None:
+            def work(
+                number: int, planned: Planned = planned, begin: threading.Barrier = begin, seed: int = seed
+            ) -> None:
                 order = random.Random(10 * seed + number)
                 begin.wait()
                 for step_id in order.sample(planned.ids(), 16):
@@ -156,9 +158,7 @@ class TestCancelling:
             with store.read() as connection:
                 left = connection.execute(
                     select(steps.c.state, steps.c.cancel_requested, func.count())
-                    .where(
-                        steps.c.sweep_id == planned.sweep_id, steps.c.state.not_in(["done", "failed", "cancelled"])
-                    )
+                    .where(steps.c.sweep_id == planned.sweep_id, steps.c.state.not_in(["done", "failed", "cancelled"]))
                     .group_by(steps.c.state, steps.c.cancel_requested)
                 ).all()
             assert [(row.state, row.cancel_requested) for row in left if row.state != "running"] == []

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import socket
 import subprocess
 import tarfile
+import threading
 import uuid
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +21,8 @@ from crb_worker.sandbox.contract import FARM_LABEL, AttemptRequest, AttemptResul
 IMAGES = Path(__file__).parents[2] / "images"
 HEAD, BASE = "a" * 40, "b" * 40
 
+#: Prints without end, 71 bytes a line.
+FLOOD = f"yes {'0123456789' * 7} "
 #: Writes a valid review of nothing.
 EMPTY_REVIEW = """
 cat > "$RB_OUT" <<END
@@ -128,3 +133,52 @@ def build_image(engine: docker.APIClient, tag: str, files: dict[str, bytes]) -> 
     errors = [line["error"] for line in said if "error" in line]
     assert not errors, errors
     return str(engine.inspect_image(tag)["Id"])
+
+
+class Relay:
+    """A socket in front of the engine's that can be cut, as when the engine restarts."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._engine = "/var/run/docker.sock"
+        self._connections: list[socket.socket] = []
+        self._listener: socket.socket | None = None
+        self.mend()
+
+    def mend(self) -> None:
+        """Accept connections (again)."""
+        self.path.unlink(missing_ok=True)
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(self.path))
+        self._listener.listen()
+        threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
+
+    def cut(self) -> None:
+        """Close everything and refuse what comes."""
+        assert self._listener is not None
+        self.path.unlink()
+        # close alone does not wake a thread that waits in accept.
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for connection in self._connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self, listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = listener.accept()
+                engine = socket.socket(socket.AF_UNIX)
+                engine.connect(self._engine)
+                self._connections += [client, engine]
+                for source, target in ((client, engine), (engine, client)):
+                    threading.Thread(target=self._copy, args=(source, target), daemon=True).start()
+
+    @staticmethod
+    def _copy(source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+        for end in (source, target):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)

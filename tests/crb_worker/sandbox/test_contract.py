@@ -19,7 +19,7 @@ from crb_core.errors import InputError
 from crb_core.finding import CandidateFinding
 from crb_worker.sandbox.contract import AttemptResult
 from crb_worker.sandbox.folder import AttemptFolder
-from tests.crb_worker.sandbox.support import BASE, EMPTY_REVIEW, HEAD, Ground, tree, with_secrets
+from tests.crb_worker.sandbox.support import BASE, EMPTY_REVIEW, FLOOD, HEAD, Ground, tree, with_secrets
 
 
 def review(findings: str) -> str:
@@ -310,7 +310,7 @@ class TestRecord:
     def test_keeps_the_end_of_a_flood(self, ground: Ground) -> None:
         """Above the cap the beginning is lost, marked as such, and the outcome is not touched."""
         result = ground.run(
-            "yes 0123456789012345678901234567890123456789 | head -c 9000000; echo; echo the end; " + EMPTY_REVIEW,
+            FLOOD + "| head -c 9000000; echo; echo the end; " + EMPTY_REVIEW,
             log_mib=1,
         )
         assert result.outcome is Outcome.SUCCEEDED
@@ -343,7 +343,7 @@ class TestRecord:
         ground.sandbox.stop(request.attempt_id, Outcome.CANCELLED)
         thread.join(60)
 
-    @pytest.mark.parametrize("name", ["", ".", "../up", "a/b", "-x", "a" * 101, "a b"])
+    @pytest.mark.parametrize("name", ["", ".", "../up", "a/b", "-x", "a" * 101, "a b", "a\n"])
     def test_refuses_ids_that_could_lead_elsewhere(self, ground: Ground, name: str) -> None:
         """An attempt id names a folder and a container, so it is plain."""
         with pytest.raises(InputError, match="attempt id"):

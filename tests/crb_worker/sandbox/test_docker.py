@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
@@ -19,9 +21,9 @@ import pytest
 import docker
 from crb_core.agent import Outcome, Secrets
 from crb_core.errors import InputError, UnavailableError
-from crb_worker.sandbox.contract import ATTEMPT_LABEL, FARM_LABEL, AttemptResult
+from crb_worker.sandbox.contract import ATTEMPT_LABEL, FARM_LABEL, AttemptRequest, AttemptResult
 from crb_worker.sandbox.docker import DockerSandbox
-from tests.crb_worker.sandbox.support import EMPTY_REVIEW, Ground, build_image, with_secrets
+from tests.crb_worker.sandbox.support import EMPTY_REVIEW, FLOOD, Ground, Relay, build_image, with_secrets
 
 pytestmark = pytest.mark.docker
 
@@ -81,6 +83,14 @@ class TestIsolation:
         assert "Read-only file system" in said
         assert result.outcome is Outcome.SUCCEEDED
 
+    def test_says_that_a_declared_host_cannot_be_reached(self, docker_ground: Ground) -> None:
+        """An agent that fails for want of the network it declares is told so."""
+        result = docker_ground.run("exit 4", egress=("api.example.com",))
+        assert result.detail == (
+            "The agent ended with exit code 4; see its stderr."
+            " The agent declares api.example.com, but containers have no network here."
+        )
+
     def test_shows_other_attempts_nothing(self, docker_ground: Ground, engine: docker.APIClient) -> None:
         """Labels name farm and attempt; the container has three mounts and no more of the host."""
         seen: list[dict[str, Any]] = []
@@ -116,11 +126,8 @@ class TestIsolation:
         for command in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "head"]):
             upstream.mkdir(exist_ok=True)
             subprocess.run([*git, str(upstream), *command], check=True, capture_output=True)
-        subprocess.run(
-            [*git, str(docker_ground.repo), "fetch", "-q", f"file://{upstream}", "HEAD"],
-            check=True,
-            capture_output=True,
-        )
+        fetch = ["fetch", "-q", f"file://{upstream}", "HEAD"]
+        subprocess.run([*git, str(docker_ground.repo), *fetch], check=True, capture_output=True)
         subprocess.run(
             [*git, str(upstream), "commit", "-q", "--allow-empty", "-m", "later"], check=True, capture_output=True
         )
@@ -155,11 +162,11 @@ class TestHostileAgents:
         assert result.outcome in {Outcome.TIMEOUT, Outcome.NONZERO_EXIT}
         assert docker_ground.run(EMPTY_REVIEW).outcome is Outcome.SUCCEEDED
 
+    @pytest.mark.slow
     def test_survives_a_gigabyte_on_stdout(self, docker_ground: Ground) -> None:
         """The end of it is kept, marked as cut."""
         result = docker_ground.run(
-            "yes 0123456789012345678901234567890123456789012345678901234567890123456789 | head -c 1000000000;"
-            + EMPTY_REVIEW,
+            FLOOD + "| head -c 1000000000;" + EMPTY_REVIEW,
             log_mib=1,
             timeout_seconds=240,
         )
@@ -236,6 +243,35 @@ class TestEngineFailures:
         assert "no Docker engine answers" in result.detail
 
     @pytest.mark.parametrize(
+        ("away", "outcome"),
+        [(0.0, Outcome.SUCCEEDED), (1.0, Outcome.SUCCEEDED), (4.0, Outcome.ENGINE_ERROR)],
+    )
+    def test_outlasts_a_broken_connection(
+        self,
+        docker_ground: Ground,
+        engine: docker.APIClient,
+        monkeypatch: pytest.MonkeyPatch,
+        tmp_path: Path,
+        away: float,
+        outcome: Outcome,
+    ) -> None:
+        """An engine that comes back while the agent runs costs nothing; whoever ended meanwhile is not judged."""
+        relay = Relay(Path(tempfile.mkdtemp()) / "engine.sock")
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{relay.path}")
+        docker_ground.sandbox = DockerSandbox(slots=1)
+
+        def cut() -> None:
+            container_of(engine, docker_ground)
+            relay.cut()
+            time.sleep(away)
+            relay.mend()
+
+        result = meanwhile(docker_ground, "sleep 3; " + EMPTY_REVIEW, cut)
+        assert result.outcome is outcome, result.detail
+        monkeypatch.delenv("DOCKER_HOST")
+        shutil.rmtree(relay.path.parent)
+
+    @pytest.mark.parametrize(
         ("lines", "said"),
         [
             ('ENTRYPOINT ["/nowhere/agent"]', "no such file"),
@@ -302,15 +338,14 @@ class TestImages:
 class TestKilledFarm:
     def test_cleans_up_after_kill_9(self, docker_ground: Ground, engine: docker.APIClient) -> None:
         """A farm that is killed leaves a container and a folder; the next start removes them and nothing else."""
-        docker_ground.request("echo up; sleep 600")
+        second = docker_ground.root / "second"
         program = f"""
         from pathlib import Path
         from tests.crb_worker.sandbox.support import Ground
         from crb_worker.sandbox.docker import DockerSandbox
-        Path({str(docker_ground.root / "second")!r}).mkdir()
-        ground = Ground(DockerSandbox(slots=1), {docker_ground.image_id!r}, Path({str(docker_ground.root / "second")!r}),
-                        {docker_ground.farm!r})
-        ground.run("sleep 600")
+        second = Path({str(second)!r})
+        second.mkdir()
+        Ground(DockerSandbox(slots=1), {docker_ground.image_id!r}, second, {docker_ground.farm!r}).run("sleep 600")
         """
         farm = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], cwd=Path(__file__).parents[3])
         try:
@@ -323,4 +358,59 @@ class TestKilledFarm:
         assert docker_ground.sandbox.reap(docker_ground.farm, [attempt]) == []
         removed = docker_ground.sandbox.reap(docker_ground.farm, ())
         assert [line.split()[0] for line in removed] == ["container", "folder"]
-        assert list((docker_ground.root / "second" / "attempts").iterdir()) == []
+        assert list((second / "attempts").iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the other tests of this file are this test when they do not run as root")
+class TestFarmWithoutRoot:
+    def test_reads_and_removes_what_belongs_to_root(self, docker_ground: Ground, base_image: str) -> None:
+        """A farm that is not root gets the findings through the engine, and removes the rest with a container."""
+        assert base_image
+        locked = 'umask 077; mkdir "$RB_REPO/a"; touch "$RB_REPO/a/b"; chmod 0 "$RB_REPO/a"; chmod 700 /work/out; '
+        folder = Path(tempfile.mkdtemp())
+        folder.chmod(0o755)
+        requests = []
+        for number, script in enumerate((locked + EMPTY_REVIEW, locked + 'ln -s /etc/passwd "$RB_OUT"', locked)):
+            request = docker_ground.request(script)
+            for name in ("repo", "pr"):
+                shutil.copytree(docker_ground.root / name, folder / f"{name}{number}", symlinks=True)
+            requests.append(
+                replace(
+                    request,
+                    repo=folder / f"repo{number}",
+                    pr_files=folder / f"pr{number}",
+                    workspace=folder / "attempts",
+                )
+            )
+        said = as_nobody(folder, requests)
+        shutil.rmtree(folder)
+        assert [line.split()[:2] for line in said] == [
+            ["succeeded", "0"],
+            ["output_invalid", "0"],
+            ["output_missing", "0"],
+        ], said
+
+
+def as_nobody(folder: Path, requests: list[AttemptRequest]) -> list[str]:
+    """Run the requests as the user nobody who may reach the engine: outcome, what is left, detail, a line each."""
+    socket_group = Path("/var/run/docker.sock").stat().st_gid
+    os.chown(folder, 65534, 65534)
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        # Nothing but _exit may end this process: it is a copy of the test run.
+        try:
+            os.setgroups([socket_group])
+            os.setgid(65534)
+            os.setuid(65534)
+            sandbox = DockerSandbox(slots=1)
+            for request in requests:
+                result = sandbox.run(request)
+                left = len(list(request.workspace.iterdir()))
+                os.write(write, f"{result.outcome.value} {left} {result.detail}\n".encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    os.waitpid(child, 0)
+    with os.fdopen(read) as said:
+        return said.read().splitlines()

@@ -1,0 +1,104 @@
+"""Pull-request review comments as the GitHub REST API gives them: an array, or an array of pages of them.
+
+A comment that starts a thread is one finding of the account that wrote it; replies stay with it as context. Where the
+comment's line has gone from the newest version of the diff, its original lines are taken, which is reported.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from crb_core.formats.imported import ImportedCandidate, JsonFile, shown
+from crb_core.formats.located import Places
+
+__all__ = ["read"]
+
+
+def read(file: JsonFile, value: Any, places: Places) -> list[ImportedCandidate]:
+    """The thread-starting comments of ``places.login``, in order.
+
+    Without a login all comments must be of one account: those of other people are no findings of the agent.
+    """
+    comments = _comments(file, value)
+    starts = [(at, comment) for at, comment in comments if comment.get("in_reply_to_id") is None]
+    replies: dict[Any, list[dict[str, Any]]] = {}
+    for at, comment in comments:
+        parent = comment.get("in_reply_to_id")
+        if parent is not None:
+            replies.setdefault(parent if isinstance(parent, int | str) else None, []).append(comment)
+            file.odd("reply", "a reply is kept with the comment that it answers and is no finding", *at)
+    known = {comment.get("id") for _, comment in starts if isinstance(comment.get("id"), int | str)}
+    lost = [parent for parent in replies if parent not in known]
+    if lost:
+        file.odd("reply without its comment", f"{len(lost)} threads answer a comment that is not in the file")
+    accounts = sorted({_login(comment) or "" for _, comment in starts})
+    if places.login is None and len(accounts) > 1:
+        file.wrong(
+            f"the comments are by {len(accounts)} accounts: {', '.join(shown(each) for each in accounts[:5])}",
+            remedy="Say with --login which of them is the agent's",
+        )
+        return []
+    found = []
+    for at, comment in starts:
+        if places.login is not None and _login(comment) != places.login:
+            file.odd("comment by another account", f"it is by {shown(_login(comment))}", *at)
+            continue
+        candidate = _candidate(file, comment, at, places, replies)
+        if candidate is not None:
+            found.append(candidate)
+    return found
+
+
+def _comments(file: JsonFile, value: Any) -> list[tuple[tuple[str | int, ...], dict[str, Any]]]:
+    found: list[tuple[tuple[str | int, ...], dict[str, Any]]] = []
+    for number, item in enumerate(file.array(value) or ()):
+        page = enumerate(item) if isinstance(item, list) else [(None, item)]
+        for place, each in page:
+            at: tuple[str | int, ...] = (number,) if place is None else (number, place)
+            comment = file.object(each, *at)
+            if comment is not None:
+                found.append((at, comment))
+    return found
+
+
+def _login(comment: dict[str, Any]) -> str | None:
+    user = comment.get("user")
+    login = user.get("login") if isinstance(user, dict) else None
+    return login if isinstance(login, str) else None
+
+
+def _candidate(
+    file: JsonFile,
+    comment: dict[str, Any],
+    at: tuple[str | int, ...],
+    places: Places,
+    replies: dict[Any, list[dict[str, Any]]],
+) -> ImportedCandidate | None:
+    before = len(file.problems.found)
+    message = file.text(comment.get("body"), *at, "body")
+    path = file.text(comment.get("path"), *at, "path")
+    start, end = _lines(file, comment, at, places)
+    if len(file.problems.found) > before:
+        return None
+    if comment.get("side") == "LEFT":
+        file.odd("comment on the old side", "its lines are those of the base, not of the head", *at)
+    rest = {name: value for name, value in comment.items() if name != "body"}
+    answers = replies.get(comment.get("id")) if isinstance(comment.get("id"), int | str) else None
+    source = {"record": rest} | ({"replies": answers} if answers else {})
+    return places.candidate(message, path, start, end, at=at, path_at=(*at, "path"), source=source)
+
+
+def _lines(
+    file: JsonFile, comment: dict[str, Any], at: tuple[str | int, ...], places: Places
+) -> tuple[int | None, int | None]:
+    if comment.get("subject_type") == "file":
+        return None, None
+    prefix = ""
+    if comment.get("line") is None:
+        if comment.get("original_line") is None:
+            return None, None
+        prefix = "original_"
+        file.odd("outdated comment", "its line is gone from the newest diff; the original lines are taken", *at)
+    end = places.line(comment[f"{prefix}line"], *at, f"{prefix}line")
+    first = comment.get(f"{prefix}start_line")
+    return (end if first is None else places.line(first, *at, f"{prefix}start_line")), end

@@ -1,0 +1,159 @@
+"""The small parts of the sandbox that need no agent."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+import requests
+import urllib3
+
+from crb_core.agent import Outcome
+from crb_worker.sandbox.control import Control
+from crb_worker.sandbox.engine import engine_milliseconds, is_read_timeout
+from crb_worker.sandbox.folder import TooDeepError, copy_tree, disk_usage, remove_tree
+from crb_worker.sandbox.images import repository_of
+from crb_worker.sandbox.logs import Tail, may_have_lost_lines
+
+
+class TestControl:
+    def test_first_stop_decides(self) -> None:
+        """Later stops kill again, but do not change the reason."""
+        kills: list[int] = []
+        control = Control()
+        control.stop(Outcome.LOST, "lost")
+        control.arm(lambda: kills.append(1))
+        control.stop(Outcome.CANCELLED, "cancelled")
+        control.disarm()
+        control.stop(Outcome.CANCELLED, "cancelled")
+        assert control.stopped is not None
+        assert (control.stopped.outcome, len(kills)) == (Outcome.LOST, 2)
+
+    def test_kills_whenever_the_stop_comes(self) -> None:
+        """However arming and stopping interleave, what runs is killed."""
+        for _ in range(200):
+            killed = threading.Event()
+            control = Control()
+            thread = threading.Thread(target=control.stop, args=(Outcome.CANCELLED, "x"))
+            thread.start()
+            control.arm(killed.set)
+            thread.join()
+            assert killed.is_set()
+
+
+class TestTail:
+    def test_keeps_the_end(self) -> None:
+        """Whatever the pieces are."""
+        for size in (1, 3, 7, 100):
+            tail = Tail(10)
+            text = bytes(range(40))
+            tail.extend(text[i : i + size] for i in range(0, 40, size))
+            assert (tail.data(), tail.truncated, tail.total) == (text[-10:], True, 40)
+
+    def test_is_whole_up_to_the_cap(self) -> None:
+        """Exactly the cap is not truncated."""
+        tail = Tail(4)
+        tail.extend([b"ab", b"cd"])
+        assert (tail.data(), tail.truncated) == (b"abcd", False)
+
+    @pytest.mark.parametrize(("data", "lost"), [(b"x" * 100, False), (b"\n" * 70_000, True), (b"\x01" * 900_000, True)])
+    def test_knows_when_the_driver_may_have_dropped_lines(self, data: bytes, lost: bool) -> None:
+        """Short lines and control characters fill the driver's files faster than text."""
+        assert may_have_lost_lines([data, b""], 1024 * 1024) is lost
+
+
+class TestFolder:
+    def test_measures_what_is_on_disk(self, tmp_path: Path) -> None:
+        """Holes are free, hard links count once, links are not followed."""
+        (tmp_path / "a").mkdir()
+        (tmp_path / "a" / "full").write_bytes(os.urandom(100_000))
+        os.link(tmp_path / "a" / "full", tmp_path / "a" / "again")
+        with (tmp_path / "a" / "sparse").open("wb") as file:
+            file.truncate(10**9)
+        (tmp_path / "b").write_bytes(os.urandom(500_000))
+        (tmp_path / "a" / "link").symlink_to(tmp_path / "b")
+        (tmp_path / "a" / "loop").symlink_to(tmp_path / "a")
+        assert 100_000 <= disk_usage(tmp_path / "a", limit=10**12) < 150_000
+
+    def test_refuses_and_removes_depth_without_end(self, tmp_path: Path) -> None:
+        """Deeper than a path can say: not measured, but removed."""
+        root = tmp_path / "deep"
+        root.mkdir()
+        here = os.open(root, os.O_RDONLY)
+        for _ in range(3000):
+            os.mkdir("d", dir_fd=here)
+            below = os.open("d", os.O_RDONLY, dir_fd=here)
+            os.close(here)
+            here = below
+        os.close(here)
+        with pytest.raises(TooDeepError):
+            disk_usage(root, limit=10**12)
+        assert remove_tree(root)
+        assert not root.exists()
+
+    def test_removes_links_not_what_they_lead_to(self, tmp_path: Path) -> None:
+        """A link to a folder of the farm is only a link."""
+        (tmp_path / "kept").mkdir()
+        (tmp_path / "kept" / "file").write_text("x")
+        (tmp_path / "gone").mkdir()
+        (tmp_path / "gone" / "link").symlink_to(tmp_path / "kept")
+        assert remove_tree(tmp_path / "gone")
+        assert remove_tree(tmp_path / "gone")
+        assert (tmp_path / "kept" / "file").read_text() == "x"
+
+    def test_copies_without_hard_links(self, tmp_path: Path) -> None:
+        """The copy shares no inode with the cache, and keeps modes and links."""
+        source, target = tmp_path / "source", tmp_path / "target"
+        source.mkdir()
+        target.mkdir()
+        (source / "run").write_text("x")
+        (source / "run").chmod(0o777)
+        (source / "link").symlink_to("run")
+        copy_tree(source, target)
+        assert (target / "run").stat().st_mode == (source / "run").stat().st_mode
+        assert (target / "run").stat().st_ino != (source / "run").stat().st_ino
+        assert os.readlink(target / "link") == "run"
+
+
+class TestEngineFacts:
+    @pytest.mark.parametrize(
+        ("started", "finished", "milliseconds"),
+        [
+            ("2026-01-02T03:04:05.5Z", "2026-01-02T03:04:06.123456789Z", 623.456789),
+            ("2026-01-02T03:04:05Z", "2026-01-02T05:04:05+02:00", 0.0),
+            ("2026-01-02T03:04:05Z", "0001-01-01T00:00:00Z", None),
+            ("2026-01-02T03:04:05Z", "2026-01-02T03:04:04Z", None),
+            (None, "", None),
+            ("yesterday", "today", None),
+        ],
+    )
+    def test_reads_the_engines_times(
+        self, started: str | None, finished: str | None, milliseconds: float | None
+    ) -> None:
+        """Nanoseconds and offsets; no time, or an end before the start, is no measurement."""
+        assert engine_milliseconds(started, finished) == milliseconds
+
+    def test_tells_patience_from_a_broken_engine(self) -> None:
+        """The SDK reports both as the same error."""
+        pool = urllib3.HTTPConnectionPool("x")
+        timeout = urllib3.exceptions.ReadTimeoutError(pool, "/", "timed out")
+        assert is_read_timeout(requests.ConnectionError(timeout))
+        assert is_read_timeout(requests.ReadTimeout())
+        assert not is_read_timeout(requests.ConnectionError("refused"))
+        assert not is_read_timeout(OSError())
+
+    @pytest.mark.parametrize(
+        ("reference", "repository"),
+        [
+            ("a", "a"),
+            ("a:1", "a"),
+            ("host:5000/a/b:1", "host:5000/a/b"),
+            ("host:5000/a", "host:5000/a"),
+            ("ghcr.io/a/b:1@sha256:00", "ghcr.io/a/b"),
+        ],
+    )
+    def test_splits_references(self, reference: str, repository: str) -> None:
+        """A port is not a tag."""
+        assert repository_of(reference) == repository
