@@ -20,6 +20,42 @@ app = typer.Typer(help="Corpora: sets of pull requests with their golden finding
 _AXES = {"language": "Language", "change_type": "Change type", "severity": "Severity", "category": "Category"}
 
 
+@app.command("import")
+def import_(
+    format: Annotated[str, typer.Argument(metavar="FORMAT", help="reviewbench or golden-comments.")],
+    path: Annotated[Path, typer.Argument(help="Folder that holds the corpus.")],
+    name: Annotated[str, typer.Option(help="Name of the corpus in the store.")],
+    mirror: Annotated[
+        str | None, typer.Option(help="reviewbench: folder of local mirrors, with {owner}, {repo} and {number}.")
+    ] = None,
+    url: Annotated[str | None, typer.Option(help="reviewbench: git URL, with {owner}, {repo} and {number}.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Store a corpus and report every irregularity; the same import again changes nothing."""
+    from crb_cli.imports import import_corpus
+
+    import_corpus(format, path, name=name, mirror=mirror, url=url, as_json=as_json)
+
+
+@app.command("list")
+def list_(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
+    """List the corpora."""
+    from crb_cli.imports import list_corpora
+
+    list_corpora(as_json=as_json)
+
+
+@app.command()
+def show(
+    corpus: Annotated[str, typer.Argument(help="Corpus by name (stored or bundled) or folder.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show a corpus with its pull requests; --json adds the golden findings with their ids."""
+    from crb_cli.imports import show_corpus
+
+    show_corpus(corpus, as_json=as_json)
+
+
 @app.command()
 def validate(
     path: Annotated[Path, typer.Argument(help="Folder of a text corpus or of ReviewBench's corpus, or showcase.")],

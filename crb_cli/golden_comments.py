@@ -89,11 +89,13 @@ def leaderboard(store: Store, sweep_id: str, *, judges: Sequence[str], options: 
     options.check()
     protocol_named(PROTOCOL).check_subset(options.subset)
     with store.read() as connection:
+        every = sweep_judges(connection, sweep_id)
+        known = {name for each in every for name in (each.name, each.judge_id)}
         # The recorded model's own name may be given too; its folder has _ for /.
         chosen = (
-            [find_judge(connection, sweep_id, name.replace("/", "_")) for name in judges]
+            [find_judge(connection, sweep_id, name if name in known else name.replace("/", "_")) for name in judges]
             if judges
-            else sweep_judges(connection, sweep_id)
+            else every
         )
     boards = [(judge, *build_rows(store, sweep_id, judge, options)) for judge in chosen]
     if not boards:

@@ -125,6 +125,7 @@ def build_leaderboard(
                         review_ms=trial.review_ms,
                         succeeded=trial.succeeded,
                         problem=trial.problem,
+                        duration_seconds=trial.duration_seconds,
                     )
                     for trial in results.trials
                     if trial.build_id == build.build_id

@@ -74,6 +74,44 @@ def start(
     run_or_leave_to_the_farm(settings, [planned.name], quiet=as_json)
 
 
+@app.command("import")
+def import_(
+    format: Annotated[
+        str,
+        typer.Argument(
+            metavar="FORMAT",
+            help="reviewbench, golden-comments, sarif, rdjson, github-review-comments or gitlab-code-quality.",
+        ),
+    ],
+    path: Annotated[Path, typer.Argument(help="File or folder of reviews.")],
+    corpus: Annotated[str, typer.Option(help="Corpus by name (stored or bundled) or folder.")],
+    name: Annotated[str, typer.Option(help="Name of the sweep; an existing one is extended.")],
+    agent: Annotated[str | None, typer.Option(help="Agent that reviewed, or the only one to take.")] = None,
+    pr: Annotated[str | None, typer.Option("--pr", help="Pull request that a single file reviews.")] = None,
+    judge: Annotated[str | None, typer.Option(help="reviewbench: name of the judge of a details file.")] = None,
+    round: Annotated[int, typer.Option(min=1, max=100, help="Round that the reviews belong to.")] = 1,
+    root: Annotated[str | None, typer.Option(help="Folder that paths in the files begin with.")] = None,
+    login: Annotated[str | None, typer.Option(help="github-review-comments: the agent's account.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Store reviews and judgments made elsewhere; the same import again changes nothing."""
+    from crb_cli.imports import import_sweep
+
+    import_sweep(
+        format,
+        path,
+        corpus_name=corpus,
+        name=name,
+        agent=agent,
+        pull_request=pr,
+        judge=judge,
+        round_number=round,
+        root=root,
+        login=login,
+        as_json=as_json,
+    )
+
+
 @app.command("list")
 def list_(as_json: JsonFlag = False) -> None:
     """List the stored sweeps with their progress."""
@@ -112,7 +150,7 @@ def show(sweep: SweepName, as_json: JsonFlag = False) -> None:
     if as_json:
         print_json(progress.to_json())
         return
-    console.print(progress_view(progress, Rate(), 0.0))
+    console.print(progress_view(progress, Rate(), 0.0, failures=0))
     print_failures(progress)
 
 

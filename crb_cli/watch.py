@@ -56,8 +56,10 @@ class Rate:
         return (after - before) / (end - start) if end > start and after > before else None
 
 
-def progress_view(progress: SweepProgress, rate: Rate, elapsed: float) -> RenderableType:
-    """The picture that is drawn anew at each refresh; fits 80 columns."""
+def progress_view(
+    progress: SweepProgress, rate: Rate, elapsed: float, *, failures: int = SHOWN_FAILURES
+) -> RenderableType:
+    """The picture that is drawn anew at each refresh; fits 80 columns. It describes so many ``failures``."""
     table = Table(box=None, pad_edge=False, expand=False)
     table.add_column("agent")
     shown = [column for column in _COLUMNS if progress.by_state.get(column[0].value) or column[0] in _COLUMNS_ALWAYS]
@@ -76,7 +78,7 @@ def progress_view(progress: SweepProgress, rate: Rate, elapsed: float) -> Render
         line,
         table,
     ]
-    parts.extend(_failure_lines(progress))
+    parts.extend(_failure_lines(progress, failures) if failures else ())
     return Group(*parts)
 
 

@@ -59,6 +59,8 @@ class Trial:
     review_ms: float | None
     succeeded: bool
     problem: str | None = None
+    #: Legacy duration in seconds of an imported review, where it has no ``review_ms``.
+    duration_seconds: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,7 +211,11 @@ def _row(
         [
             duration.round_duration(
                 [
-                    Measurement(pull_request=trial.pull_request, review_ms=trial.review_ms)
+                    Measurement(
+                        pull_request=trial.pull_request,
+                        review_ms=trial.review_ms,
+                        duration_seconds=trial.duration_seconds,
+                    )
                     for trial in trials
                     if trial.round == number and trial.succeeded
                 ]

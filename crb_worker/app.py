@@ -125,6 +125,11 @@ class BrokerClient:
         except self._errors:
             return None
 
+    @property
+    def redis(self) -> Any:
+        """The client itself, for what has commands of its own (the judge's rate limit)."""
+        return self._redis
+
     def close(self) -> None:
         self._redis.close()
 

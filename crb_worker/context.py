@@ -16,15 +16,16 @@ from crb_core.evidence import EvidenceStore, open_evidence
 from crb_core.settings import Settings
 from crb_core.store import Store
 from crb_core.store.corpora import load_corpus
-from crb_core.store.judgments import judge_document
-from crb_core.store.steps import AttemptLimits
+from crb_core.store.judgments import TrialContext, judge_document
+from crb_core.store.steps import AttemptLimits, TakenStep
 from crb_core.store.tables import AttemptRow, SweepRow, core
 from crb_worker.app import BrokerClient
 from crb_worker.judge import load_judge
-from crb_worker.judge.base import Judge
+from crb_worker.judge.base import Judge, JudgeWork, bound
+from crb_worker.judge.rate_limit import BrokerRateLimiter, RateLimiter, RateLimits
 from crb_worker.sandbox.contract import Sandbox
 from crb_worker.sandbox.select import open_sandbox
-from crb_worker.snapshot import SnapshotCache
+from crb_worker.snapshot import SnapshotCache, source_for
 from crb_worker.watcher import Watcher
 
 __all__ = ["WorkerContext"]
@@ -54,6 +55,7 @@ class WorkerContext:
         self._lock = threading.Lock()
         self._sandboxes: dict[str, Sandbox] = {}
         self._judges: dict[tuple[str, str], Judge] = {}
+        self._limiters: dict[str, RateLimiter] = {}
 
     def sandbox(self, runner: str) -> Sandbox:
         """The sandbox of a runner kind; UnavailableError where it cannot run here."""
@@ -69,6 +71,35 @@ class WorkerContext:
             if key not in self._judges:
                 self._judges[key] = self._open_judge(judge_id, sweep_id)
             return self._judges[key]
+
+    def judge_for(self, step: TakenStep, trial: TrialContext, stopped: threading.Event) -> Judge:
+        """The judge of a step, with what the step lends it. ``stopped`` ends its waiting."""
+        source = trial.snapshot_source
+        return bound(
+            self.judge(step.judge_id, step.sweep_id),
+            lambda: JudgeWork(
+                trial_id=step.trial_id,
+                judge_id=step.judge_id,
+                sweep_id=step.sweep_id,
+                pull_request=trial.pull_request,
+                snapshot=lambda: self.snapshots.get(source_for(source["kind"], source["template"]), trial.pull_request),
+                store=self.store,
+                evidence=self.evidence,
+                limiter=self.limiter,
+                stopped=stopped,
+            ),
+        )
+
+    def limiter(self, scope: str) -> RateLimiter:
+        """The limiter of a model service, shared by all workers of the broker."""
+        with self._lock:
+            if scope not in self._limiters:
+                limits = RateLimits(
+                    requests_per_minute=self.settings.judge_requests_per_minute,
+                    tokens_per_minute=self.settings.judge_tokens_per_minute,
+                )
+                self._limiters[scope] = BrokerRateLimiter(self.broker.redis, limits, scope=scope)
+            return self._limiters[scope]
 
     def _open_judge(self, judge_id: str, sweep_id: str) -> Judge:
         with self.store.read() as connection:

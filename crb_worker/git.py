@@ -139,7 +139,8 @@ class Git:
 
         ``stdin`` is given as bytes or as an open file. ``index`` is the index file to use, ``transfer`` passes on the
         proxy and certificate variables and gives an hour instead of ten minutes, ``allowed`` are the exit statuses that
-        are no error, ``timeout`` gives other seconds. Raises GitError, and UnavailableError where git is missing or does not end in time.
+        are no error, ``timeout`` gives other seconds. Raises GitError, and UnavailableError where git is missing or
+        does not end in time.
         """
         command = ["git"]
         settings = _SETTINGS | {"core.bare": "true" if self.work_tree is None else "false"}

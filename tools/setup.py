@@ -1,6 +1,6 @@
 """Make ``.venv`` with exactly what ``uv.lock`` names. Needs Python 3.11 and its standard library, nothing else.
 
-    python3 tools/setup.py demo|test
+    python3 tools/setup.py demo|farm|test
 
 The locked uv comes through pip where Python has pip, which knows the proxies and mirrors of this machine, and else
 from the address in ``uv.lock``. Either way its SHA-256 must be the locked one. ``docs/decisions/0004`` has the reasons.
@@ -35,7 +35,7 @@ STAMP = ENVIRONMENT / ".crb-setup.json"
 UNFINISHED = ENVIRONMENT / ".crb-setup-unfinished"
 
 #: Dependency groups by what is to be done; each holds the ones before it.
-PROFILES = {"demo": ["lint-agent", "build"], "test": ["dev", "build"]}
+PROFILES = {"demo": ["lint-agent", "build"], "farm": ["farm", "build"], "test": ["dev", "build"]}
 MINIMUM = (3, 11)
 DOWNLOAD_TIMEOUT_SECONDS = 60
 
@@ -104,16 +104,20 @@ def _is_done(profile: str) -> bool:
 
 
 def _install(profile: str) -> None:
-    profiles = [name for name in PROFILES if list(PROFILES).index(name) <= list(PROFILES).index(profile)]
+    exact = True
     if _stamped_root() not in {None, str(ROOT)} or UNFINISHED.exists() or not _python_works():
         _remove_environment()
-    elif profile == "demo" and "test" in _stamped_profiles():
-        # What `make test` brought stays, also when the lock has moved on.
-        profile, profiles = "test", list(PROFILES)
-    STAMP.unlink(missing_ok=True)
+    elif _stamp():
+        # What `make test` brought stays for a demo, also when the lock has moved on.
+        names = list(PROFILES)
+        profile = max([profile, *(name for name in _stamped_profiles() if name in PROFILES)], key=names.index)
+    else:
+        # Somebody else made it, and what they put there is theirs.
+        exact = False
     _say(f"preparing {ENVIRONMENT} (once)")
     ENVIRONMENT.mkdir(exist_ok=True)
     UNFINISHED.touch()
+    STAMP.unlink(missing_ok=True)
     if not _python_works():
         venv.create(ENVIRONMENT, symlinks=True, with_pip=False)
     uv = _uv()
@@ -122,6 +126,8 @@ def _install(profile: str) -> None:
     command = [str(uv), "sync", "--frozen", "--no-default-groups", "--python", str(BIN / "python")]
     for group in PROFILES[profile]:
         command += ["--group", group]
+    if not exact:
+        command.append("--inexact")
     if not sys.stderr.isatty():
         command += ["--no-progress", "--quiet"]
     _say("installing what uv.lock names")
@@ -131,8 +137,14 @@ def _install(profile: str) -> None:
             f"uv could not install the locked packages (status {status}, its own words are above). "
             "Check the network, proxy and disk, then start the command again."
         )
-    _write_stamp(profiles)
+    _write_stamp(_held_by(profile))
     UNFINISHED.unlink()
+
+
+def _held_by(profile: str) -> list[str]:
+    """The profile and the smaller ones that it holds."""
+    names = list(PROFILES)
+    return names[: names.index(profile) + 1]
 
 
 def _write_stamp(profiles: list[str]) -> None:

@@ -231,7 +231,7 @@ class _Results:
             if line is not None:
                 file.odd("unusable location", "a line is given without a path", *parts, "line")
             return None, None
-        if not isinstance(path, str) or not path.strip() or path_problem(path):
+        if not isinstance(path, str) or not path.strip() or "\0" in path or path_problem(path):
             file.odd("unusable location", f"the path {shown(path)} is not one inside a repository", *parts, "path")
             return None, None
         return path, file.integer(line, *parts, "line", low=1) if line is not None else None

@@ -173,12 +173,15 @@ class JsonFile:
         return None
 
     def text(self, value: Any, *parts: str | int) -> str | None:
-        """Text with at least one character that is no blank."""
+        """Text with at least one character that is no blank, and without NUL, which no store takes."""
         if not isinstance(value, str):
             self.wrong(f"this must be text, not {kind_of(value)}", *parts)
             return None
         if not value.strip():
             self.wrong("the text is blank", *parts)
+            return None
+        if "\0" in value:
+            self.wrong("the text holds a NUL character", *parts)
             return None
         return value
 

@@ -48,7 +48,7 @@ class Places:
             start = end = None
         else:
             relative = self.relative(path)
-            problem = path_problem(relative) or ("the path holds a NUL character" if "\0" in relative else None)
+            problem = path_problem(relative)
             if problem is not None:
                 self.file.wrong(
                     problem,

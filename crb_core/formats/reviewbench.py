@@ -15,7 +15,7 @@ from crb_core.formats.golden import golden_from_json
 from crb_core.formats.paths import path_problem
 from crb_core.pull_request import PullRequest, reviewbench_key
 
-__all__ = ["ReviewBenchText", "is_reviewbench", "read_reviewbench", "read_reviewbench_text"]
+__all__ = ["ReviewBenchText", "corpus_files", "is_reviewbench", "read_reviewbench", "read_reviewbench_text"]
 
 PROTOCOL = "reviewbench"
 #: What a producer's version is where the corpus does not record one.
@@ -97,6 +97,13 @@ class ReviewBenchText:
 def is_reviewbench(folder: Path) -> bool:
     """Whether a folder has this layout."""
     return _manifest(folder).is_file()
+
+
+def corpus_files(folder: Path) -> tuple[Path, ...]:
+    """The files that a corpus in this layout is read from, as far as they exist."""
+    manifest = _manifest(folder)
+    files = [manifest, *sorted((folder / "golden").glob("*.json")), manifest.parent / "test" / "test.json"]
+    return tuple(path for path in files if path.is_file())
 
 
 def read_reviewbench(

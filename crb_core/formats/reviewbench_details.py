@@ -1,4 +1,4 @@
-"""One judged pull request of ReviewBench's ``results.details.json``: candidates and what was said of them (facts A10)."""
+"""One judged pull request of ReviewBench's ``results.details.json``: candidates with their verdicts (facts A10)."""
 
 from __future__ import annotations
 

@@ -9,18 +9,19 @@ attempt's times are those of the import. What has no column of its own is kept i
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, Table, insert, select, update
 
 from crb_core.agent import AgentBuild, Outcome
 from crb_core.clock import utc_now
 from crb_core.corpus import Corpus, fingerprint
 from crb_core.errors import InputError
 from crb_core.formats.imported import ImportedJudgment, ImportedReview
-from crb_core.store.corpora import pull_request_ids, save_corpus
+from crb_core.store.corpora import corpora, pull_request_ids, save_corpus
 from crb_core.store.sweeps import save_build
 from crb_core.store.tables import (
     AttemptRow,
@@ -121,13 +122,15 @@ def import_corpus(
 
     What decides no number (traits, source records) is brought up to date where the corpus is already stored.
     """
-    from crb_core.store.corpora import corpora
-
     known = connection.execute(
         select(corpora.c.id).where(corpora.c.name == corpus.name, corpora.c.fingerprint == corpus.fingerprint)
     ).scalar_one_or_none()
     corpus_id = save_corpus(connection, corpus)
     updated = 0
+    if known is not None and corpus.source != "none":
+        # Where the repositories are may change; an import that does not say it takes nothing away.
+        document = corpus.model_dump(mode="json", exclude={"entries"})
+        connection.execute(update(corpora).where(corpora.c.id == corpus_id).values(document=document))
     if known is not None:
         stored = dict(
             connection.execute(
@@ -190,6 +193,7 @@ def import_reviews(
     importer = _Importer(connection, name, corpus_id, max((review.round for review in reviews), default=1), format_name)
     for review in reviews:
         importer.add(review)
+    importer.flush()
     save_record(connection, "sweep", importer.result.sweep_id, format_name, record)
     return importer.result
 
@@ -202,6 +206,9 @@ class _Importer:
         self._pull_requests = pull_request_ids(connection, corpus_id)
         self._builds: dict[str, str] = {}
         self._judge_places: dict[tuple[str, str], int] = {}
+        self._waiting: dict[Table, list[dict[str, Any]]] = {
+            table: [] for table in (steps, attempts, candidates, correspondences, classifications)
+        }
         self.result = ImportedSweep(sweep_id=self._sweep(name, corpus_id, rounds))
         self.result.is_new = self._is_new
         self._known = {
@@ -222,8 +229,6 @@ class _Importer:
         }
 
     def _sweep(self, name: str, corpus_id: int, rounds: int) -> str:
-        import secrets
-
         row = self._connection.execute(select(sweeps).where(sweeps.c.name == name)).one_or_none()
         self._is_new = row is None
         if row is None:
@@ -273,6 +278,13 @@ class _Importer:
         for place, judgment in enumerate(review.judgments):
             self._add_judgment(review, judgment, trial_id, build_id, place)
 
+    def flush(self) -> None:
+        """Write the rows that nothing else refers to, in bulk: a fourth of the time of single inserts."""
+        for table, rows in self._waiting.items():
+            if rows:
+                self._connection.execute(insert(table), rows)
+                rows.clear()
+
     def _build(self, review: ImportedReview) -> str:
         build = build_of(review, self._format)
         build_id = build.build_id
@@ -305,23 +317,23 @@ class _Importer:
             StepState.DONE if succeeded else StepState.FAILED,
             None if succeeded else f"{review.outcome.value}: {detail}",
         )
-        self._connection.execute(
-            insert(attempts).values(
-                trial_id=trial_id,
-                number=1,
-                tag=f"{IMPORTER}-{self.result.sweep_id}-{trial_id}",
-                worker=IMPORTER,
-                outcome=review.outcome.value,
-                detail=detail,
-                started_at=self._now,
-                finished_at=self._now,
-                review_ms=review.review_ms,
-                duration_seconds=review.duration_seconds,
-                usage=review.usage,
-                source={"digest": digest, **review.source},
-            )
+        self._waiting[attempts].append(
+            {
+                "trial_id": trial_id,
+                "number": 1,
+                "tag": f"{IMPORTER}-{self.result.sweep_id}-{trial_id}",
+                "worker": IMPORTER,
+                "outcome": review.outcome.value,
+                "detail": detail,
+                "started_at": self._now,
+                "finished_at": self._now,
+                "review_ms": review.review_ms,
+                "duration_seconds": review.duration_seconds,
+                "usage": review.usage,
+                "source": {"digest": digest, **review.source},
+            }
         )
-        rows = [
+        self._waiting[candidates] += [
             {
                 "trial_id": trial_id,
                 "position": position,
@@ -335,29 +347,27 @@ class _Importer:
             }
             for position, candidate in enumerate(review.candidates)
         ]
-        if rows:
-            self._connection.execute(insert(candidates), rows)
         return trial_id
 
     def _insert_step(
         self, trial_id: int, build_id: str, stage: Stage, judge: str, state: StepState, reason: str | None
     ) -> None:
-        self._connection.execute(
-            insert(steps).values(
-                trial_id=trial_id,
-                judge_id=judge,
-                stage=stage.value,
-                sweep_id=self.result.sweep_id,
-                build_id=build_id,
-                priority=0,
-                position=0,
-                state=state.value,
-                fence=0,
-                beat=0,
-                cancel_requested=False,
-                attempts_before=0,
-                reason=reason,
-            )
+        self._waiting[steps].append(
+            {
+                "trial_id": trial_id,
+                "judge_id": judge,
+                "stage": stage.value,
+                "sweep_id": self.result.sweep_id,
+                "build_id": build_id,
+                "priority": 0,
+                "position": 0,
+                "state": state.value,
+                "fence": 0,
+                "beat": 0,
+                "cancel_requested": False,
+                "attempts_before": 0,
+                "reason": reason,
+            }
         )
 
     def _judge(self, judgment: ImportedJudgment, build_id: str, place: int) -> str:
@@ -423,7 +433,7 @@ class _Importer:
             self._insert_step(trial_id, build_id, Stage.MATCH, identifier, StepState.FAILED, judgment.problem)
             return
         self._insert_step(trial_id, build_id, Stage.SCORE, identifier, StepState.DONE, None)
-        rows: list[dict[str, Any]] = [
+        self._waiting[correspondences] += [
             {
                 "judgment_id": judgment_id,
                 "candidate": pair.candidate,
@@ -433,9 +443,7 @@ class _Importer:
             }
             for pair in judgment.pairs
         ]
-        if rows:
-            self._connection.execute(insert(correspondences), rows)
-        labels: list[dict[str, Any]] = [
+        self._waiting[classifications] += [
             {
                 "judgment_id": judgment_id,
                 "candidate": each.candidate,
@@ -443,8 +451,6 @@ class _Importer:
             }
             for each in judgment.classifications
         ]
-        if labels:
-            self._connection.execute(insert(classifications), labels)
 
 
 def _digest(review: ImportedReview) -> str:

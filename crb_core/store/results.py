@@ -74,6 +74,8 @@ class TrialResult:
     #: Whether an attempt succeeded.
     succeeded: bool
     review_ms: float | None
+    #: Legacy duration of an imported review in seconds, with retries; stands in where there is no review_ms (rule 16).
+    duration_seconds: float | None
     usage: dict[str, Any] | None
     judged: JudgedPullRequest | None
     problem: str | None
@@ -162,6 +164,7 @@ def load_results(connection: Connection, sweep_id: str, judge: StoredJudge) -> S
                 round=row.round,
                 succeeded=attempt is not None,
                 review_ms=attempt.review_ms if attempt is not None else None,
+                duration_seconds=attempt.duration_seconds if attempt is not None else None,
                 usage=attempt.usage if attempt is not None else None,
                 judged=JudgedPullRequest(
                     key=row.key,
@@ -226,7 +229,14 @@ def _attempts(connection: Connection, in_scope: Any) -> tuple[dict[int, Any], di
     succeeded: dict[int, Any] = {}
     started: dict[int, str] = {}
     for row in connection.execute(
-        select(attempts.c.trial_id, attempts.c.outcome, attempts.c.review_ms, attempts.c.usage, attempts.c.started_at)
+        select(
+            attempts.c.trial_id,
+            attempts.c.outcome,
+            attempts.c.review_ms,
+            attempts.c.duration_seconds,
+            attempts.c.usage,
+            attempts.c.started_at,
+        )
         .join(trials, trials.c.id == attempts.c.trial_id)
         .where(in_scope)
         .order_by(attempts.c.trial_id, attempts.c.number)

@@ -76,6 +76,8 @@ class SweepPlan:
     judges: Sequence[JudgePlan]
     snapshot_source: dict[str, Any]
     priority: int = 0
+    #: List price in USD that the judges' calls may reach; None is no limit.
+    max_cost_usd: float | None = None
     concurrency: dict[str, int] = field(default_factory=dict)
 
 
@@ -112,6 +114,7 @@ def plan_sweep(connection: Connection, plan: SweepPlan) -> tuple[str, int]:
                 corpus_id=plan.corpus_id,
                 rounds=plan.rounds,
                 priority=plan.priority,
+                max_cost_usd=plan.max_cost_usd,
                 state=SweepState.ACTIVE.value,
                 snapshot_source=plan.snapshot_source,
                 created_at=utc_now(),
@@ -125,6 +128,8 @@ def plan_sweep(connection: Connection, plan: SweepPlan) -> tuple[str, int]:
                 remedy="Start it under another --name, or with --force for a new sweep",
             )
         connection.execute(update(sweeps).where(sweeps.c.id == sweep_id).values(rounds=max(row.rounds, plan.rounds)))
+        if plan.max_cost_usd is not None:
+            connection.execute(update(sweeps).where(sweeps.c.id == sweep_id).values(max_cost_usd=plan.max_cost_usd))
     _save_judges(connection, plan.judges)
     new = 0
     for build in plan.builds:

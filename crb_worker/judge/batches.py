@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, TypeVar
 
 from sqlalchemy import update
@@ -75,12 +76,13 @@ class BatchCalls(LiveCalls):
         """Store what the batches of this judgment brought; LaterError while one of them is under way."""
         with self.work.store.read() as connection:
             waiting = batch_calls(connection, self.work.judge_id, self.work.trial_id)
+        batches = self.client.messages.batches
         for batch_id in dict.fromkeys(row.batch_id for row in waiting):
-            batch = self._guarded(lambda name=batch_id: self.client.messages.batches.retrieve(name))
+            batch = self._guarded(partial(batches.retrieve, batch_id))
             if batch.processing_status != "ended":
                 raise LaterError(f"Waits for batch {batch_id}", seconds=_LOOK_AGAIN)
             rows = {row.request_hash: row for row in waiting if row.batch_id == batch_id}
-            results = self._guarded(lambda name=batch_id: list(self.client.messages.batches.results(name)))
+            results = self._guarded(partial(_results, batches, batch_id))
             for result in results:
                 row = rows.pop(result.custom_id, None)
                 if row is not None:
@@ -133,3 +135,7 @@ class BatchCalls(LiveCalls):
             if failure.outcome in {CallOutcome.RATE_LIMITED, CallOutcome.OVERLOADED}:
                 raise LaterError(problem, seconds=failure.retry_after or _LOOK_AGAIN) from None
             raise UnavailableError(problem) from None
+
+
+def _results(batches: Any, batch_id: str) -> list[Any]:
+    return list(batches.results(batch_id))

@@ -1,7 +1,7 @@
 """The judge ``claude``: matcher and classifier on the Messages API (seed A 5.3, 6.2, 6.3).
 
 Options: ``model``, ``base_url``, ``effort_match``, ``effort_classify`` (low to max, or ``none`` where a model has no
-such setting), ``turns``, ``tokens`` and ``seconds`` of one classifier session, ``batch=true`` for the Message Batches API.
+such setting), ``turns``, ``tokens`` and ``seconds`` of one classifier session, ``batch=true`` for the Batches API.
 Without the first two, the settings ``judge_model`` and ``judge_base_url`` decide. The key is ``ANTHROPIC_API_KEY``.
 """
 

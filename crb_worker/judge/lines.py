@@ -1,7 +1,8 @@
 """What the lines of two findings in one file say about whether they are one issue.
 
 Set by hand in round numbers, not fitted: text alone misses short remarks whose meaning lies in the place they point at.
-Measured on the recorded reviewers of the showcase corpus (docs/decisions tells the figures).
+With it the agreement with the reference judge on the showcase's recorded reviewers (candidate-golden pairs in one file,
+989 of them over three rounds) went from kappa 0.59 to 0.78.
 """
 
 from __future__ import annotations

@@ -141,9 +141,7 @@ def _checked(given: ModelAnswer, model: type[MatchAnswer]) -> tuple[MatchAnswer,
     for kind, listed, field in kinds:
         wanted = {name for name, meaning in given.ids.items() if meaning.startswith(f"{kind} ")}
         names = [each.id for each in listed]
-        problems += [
-            f"{field} names {name} twice." for name in sorted({n for n in names if names.count(n) > 1} & wanted)
-        ]
+        problems += [f"{field} names {name} twice." for name in sorted(wanted) if names.count(name) > 1]
         unknown = sum(name not in wanted for name in names)
         if unknown:
             problems.append(f"{field} holds {unknown} ids that are no {kind} finding of this request.")

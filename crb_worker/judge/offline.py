@@ -16,7 +16,7 @@ from crb_core.matching import Correspondence
 from crb_worker.judge.base import PROTOCOLS, comparable, judge_fingerprint, unknown_protocol
 from crb_worker.judge.features import Pair, Vocabulary, pair_features
 from crb_worker.judge.lines import LINE_ODDS, line_odds
-from crb_worker.judge.offline_model import OfflineModel
+from crb_worker.judge.offline_model import Forest, OfflineModel
 
 __all__ = ["OfflineJudge"]
 
@@ -42,6 +42,7 @@ class OfflineJudge:
                 remedy=f"Leave it out to use the measured one, {self.model.threshold}",
             )
         self._vocabulary = Vocabulary(golden_texts)
+        self._forest = Forest(self.model.trees)
         self.fingerprint = judge_fingerprint(self.describe())
 
     @classmethod
@@ -98,9 +99,10 @@ class OfflineJudge:
             pairs,
             self._vocabulary,
         )
+        chances = self._forest.probabilities([features[pair] for pair in pairs])
         return {
-            pair: _with_odds(self.model.probability(features[pair]), line_odds(candidates[pair[0]], golden[pair[1]]))
-            for pair in pairs
+            pair: _with_odds(chance, line_odds(candidates[pair[0]], golden[pair[1]]))
+            for pair, chance in zip(pairs, chances, strict=True)
         }
 
     def match(

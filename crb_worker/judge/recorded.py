@@ -68,7 +68,7 @@ class Answers(Protocol):
     """Stored answers of one judge. ``source`` names them for people, ``options`` made the judge."""
 
     source: str
-    options: Mapping[str, str]
+    options: dict[str, str]
 
     def find(self, request_hash: str) -> ModelAnswer | None: ...
 

@@ -162,13 +162,13 @@ class RepoTools:
     def _read_file(self, path: str, start_line: int = 1, end_line: int | None = None) -> str:
         entry = self._entry(path)
         if entry.is_link:
-            target = self._blob(entry, path).decode("utf-8", "surrogateescape")
+            target = self._blob(entry).decode("utf-8", "surrogateescape")
             return element("file", target, {"path": path, "symbolic_link": "its target follows, it is not opened"})
         if entry.kind == "tree":
             raise _ToolError("That is a folder. Use list_files.")
         if entry.kind == "commit":
             raise _ToolError("That is a submodule; its content is not part of the snapshot.")
-        data = self._blob(entry, path)
+        data = self._blob(entry)
         if b"\0" in data[:8000]:
             raise _ToolError(f"That is a binary file of {len(data)} bytes.")
         lines = data.decode("utf-8", "surrogateescape").split("\n")
@@ -231,7 +231,7 @@ class RepoTools:
         entry = self._entry(path)
         if entry.kind != "blob" or entry.is_link:
             raise _ToolError("That is not a file.")
-        count = self._blob(entry, path).count(b"\n") + 1
+        count = self._blob(entry).count(b"\n") + 1
         start, end = _range(start_line, end_line, count, MAX_BLAME, MAX_BLAME)
         cleaned = _clean(path)
         arguments = ["blame", "-s", f"-L{start},{end}", f"{self.snapshot.merge_base}..{self._head}", "--", cleaned]
@@ -241,10 +241,9 @@ class RepoTools:
         commits = self._output(
             ["log", "--no-color", "--format=%h %as %s", "--abbrev=8", f"{self.snapshot.merge_base}..{self._head}"]
         ).decode("utf-8", "surrogateescape")
-        named = [_short(line) for line in commits.split("\n") if line and any(line[:7] == each[:7] for each in ours)]
-        return _block(
-            "blame", [*lines, *(f"commit {line}" for line in named)], {"path": path, "lines": f"{start}-{end}"}
-        )
+        changed = {each[:7] for each in ours}
+        named = [f"commit {_short(line)}" for line in commits.split("\n") if line[:7] in changed]
+        return _block("blame", [*lines, *named], {"path": path, "lines": f"{start}-{end}"})
 
     def _entry(self, path: str) -> _Entry:
         """The tree entry of a path at head."""
@@ -255,7 +254,7 @@ class RepoTools:
                 return _Entry(match[1].decode(), match[2].decode(), match[3].decode())
         raise _ToolError(f"There is no file {escaped(path, 200)} at head. Use list_files or search.")
 
-    def _blob(self, entry: _Entry, path: str) -> bytes:
+    def _blob(self, entry: _Entry) -> bytes:
         size = int(self._output(["cat-file", "-s", entry.name]))
         if size > MAX_FILE:
             raise _ToolError(f"That file has {size} bytes, too many to read; use search with its path.")
@@ -268,7 +267,7 @@ class RepoTools:
 
         def keep() -> None:
             total = 0
-            with open(reading, "rb", buffering=0) as pipe:
+            with os.fdopen(reading, "rb", buffering=0) as pipe:
                 while total < MAX_OUTPUT and (part := pipe.read(65536)):
                     kept.append(part)
                     total += len(part)
@@ -276,7 +275,7 @@ class RepoTools:
         reader = threading.Thread(target=keep, daemon=True)
         reader.start()
         try:
-            with open(writing, "wb", buffering=0) as output:
+            with os.fdopen(writing, "wb", buffering=0) as output:
                 cut = (-signal.SIGPIPE, 128 + signal.SIGPIPE)
                 self._git.run(*arguments, output=output, allowed=(*allowed, *cut), timeout=TOOL_SECONDS)
         finally:

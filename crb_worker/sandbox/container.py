@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -29,6 +30,8 @@ _MIB = 1024 * 1024
 _KILL_GRACE = 20.0
 #: Seconds that the engine may be away (a restart) before the attempt is given up.
 _ENGINE_PATIENCE = 30.0
+#: Seconds by which the engine's report of an oom may come after the end of its container.
+_OOM_PATIENCE = 1.0
 
 
 class _EndedEarlyError(Exception):
@@ -294,16 +297,20 @@ class ContainerRun:
         self._engine_ms = engine_milliseconds(state.get("StartedAt"), state.get("FinishedAt"))
         self._exit_code = state.get("ExitCode")
         problem = None
+        out_of_memory = bool(state.get("OOMKilled"))
         if state.get("Error"):
             problem = f"The engine reports an error of the container: {state['Error']}."
-        elif (
-            stop is None
-            and (self._exit_code or 0) > 128
-            and not state.get("OOMKilled")
-            and self._engine.saw_kill(self._container, since=self._started_at)
-        ):
-            problem = "The container was killed from outside the farm (by a person, or by the engine as it shut down)."
-        return Ending(stop=stop, problem=problem, out_of_memory=bool(state.get("OOMKilled")), exit_code=self._exit_code)
+        elif stop is None and (self._exit_code or 0) > 128 and not out_of_memory:
+            reason = self._engine.reason_of_death(
+                self._container,
+                patience=_OOM_PATIENCE if self._exit_code == 128 + signal.SIGKILL else 0.0,
+            )
+            out_of_memory = reason == "oom"
+            if reason == "kill":
+                problem = (
+                    "The container was killed from outside the farm (by a person, or by the engine as it shut down)."
+                )
+        return Ending(stop=stop, problem=problem, out_of_memory=out_of_memory, exit_code=self._exit_code)
 
     def _read_logs(self) -> None:
         container = self._container

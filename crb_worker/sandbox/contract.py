@@ -101,7 +101,8 @@ class AttemptResult:
     ``findings_bytes`` is what the agent wrote (at most the limit), None where nothing could be read. ``stdout`` and
     ``stderr`` hold at most ``limits.log_mib`` each; where ``*_truncated`` is set, the beginning is what is missing.
     ``review_ms`` is the monotonic wall time of create, start and wait, None where the agent never started;
-    ``engine_ms`` the engine's own StartedAt..FinishedAt, None where it has none. ``phases`` holds milliseconds of
+    ``engine_ms`` the engine's own StartedAt..FinishedAt, None where it has none or, as happens for containers of a few
+    milliseconds, noted the end before the start. ``phases`` holds milliseconds of
     prepare, permit (waiting for leave to start), create, start, wait, collect and teardown, as far as they were
     reached. ``concurrent`` counts this sandbox's running attempts at the start, this one included.
     """

@@ -211,16 +211,24 @@ class Engine:
                     raise
             time.sleep(_RETRY_INTERVAL)
 
-    def saw_kill(self, container: str, *, since: datetime) -> bool:
-        """Whether the engine sent the container a signal: what an agent does to itself is no event of the engine."""
-        filters = {"container": container, "event": "kill"}
+    def reason_of_death(self, container: str, *, patience: float) -> str | None:
+        """``oom`` or ``kill`` if the engine saw that happen to the container, the first of the two; None if neither.
+
+        What an agent does to itself is no event of the engine. The report of an oom can come after the container's
+        end, hence ``patience`` seconds.
+        """
+        filters = {"container": container, "event": ["kill", "oom"]}
+        # As text, since the SDK cuts a time to whole seconds; from the beginning, since clocks step.
+        times: dict[str, Any] = {"since": "1", "until": f"{time.time() + patience:.6f}"}
         try:
             with engine_calls("reading its events"):
-                until = datetime.now(UTC) + timedelta(seconds=1)
-                events = self.api.events(since=since - timedelta(minutes=5), until=until, filters=filters, decode=True)
-                return any(True for _ in events)
+                events = self.api.events(**times, filters=filters, decode=True)
+                with contextlib.closing(events):
+                    for event in events:
+                        return str(event["Action"])
         except EngineFailureError:
-            return False
+            pass
+        return None
 
     def logs(self, container: str) -> Iterator[tuple[int, bytes]]:
         """What a container printed, in order: (1 for stdout or 2 for stderr, bytes). EngineFailureError."""

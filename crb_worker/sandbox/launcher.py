@@ -48,6 +48,8 @@ def main() -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(agent, signal.SIGKILL)
     if status is None:
+        # By pid as well: the agent may not have its session yet.
+        os.kill(agent, signal.SIGKILL)
         _, status = os.waitpid(agent, 0)
     _sweep(is_linux)
     code = os.waitstatus_to_exitcode(status)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from crb_core import claims
 from crb_core.errors import InputError
 from crb_core.store.judgments import finish_classify, load_judged, load_trial
@@ -16,11 +18,11 @@ __all__ = ["classify_step"]
 def classify_step(context: WorkerContext, step_id: int) -> None:
     """Classify one trial's unmatched candidates with one judge."""
 
-    def work(step: TakenStep) -> bool:
+    def work(step: TakenStep, stopped: threading.Event) -> bool:
         with context.store.read() as connection:
             trial = load_trial(connection, step.trial_id)
             judged = load_judged(connection, step.trial_id, step.judge_id)
-        judge = context.judge(step.judge_id, step.sweep_id)
+        judge = context.judge_for(step, trial, stopped)
         if not isinstance(judge, Classifier):
             raise InputError(f"The judge {judge.name} does not classify")
         resolved = claims.resolve(judged.correspondences, len(judged.golden))

@@ -2,31 +2,53 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 
+from crb_core.agent import Outcome
 from crb_core.errors import CrbError, InputError, StoreError, UnavailableError
-from crb_core.store.steps import TakenStep, fail, take
+from crb_core.store.steps import TakenStep, close, defer, fail, take
+from crb_core.store.tables import StepState
 from crb_worker.context import WorkerContext
+from crb_worker.judge.base import LaterError, StoppedError
 
 __all__ = ["judge_step"]
 
 log = structlog.get_logger(__name__)
 
 
-def judge_step(context: WorkerContext, step_id: int, work: Callable[[TakenStep], bool]) -> None:
-    """Take a judge step and do its work. A failure is stored with its reason, never turned into "no match"."""
+def judge_step(context: WorkerContext, step_id: int, work: Callable[[TakenStep, threading.Event], bool]) -> None:
+    """Take a judge step and do its work. A failure is stored with its reason, never turned into "no match".
+
+    The event that ``work`` is given is set when the step was cancelled or lost: then its result is of no use.
+    """
     step = take(context.store, step_id, context.worker)
     if step is None:
         return
+    stopped = threading.Event()
+    reasons: list[Outcome] = []
+
+    def stop(outcome: Outcome) -> None:
+        reasons.append(outcome)
+        stopped.set()
+
     with (
         structlog.contextvars.bound_contextvars(sweep=step.sweep_id, trial=step.trial_id, judge=step.judge_id),
-        context.watcher.hold(step),
+        context.watcher.hold(step, stop),
     ):
         try:
-            if not work(step):
+            if not work(step, stopped):
                 log.info("late_result_dropped", stage=step.stage.value)
+        except LaterError as error:
+            log.info("judge_step_deferred", stage=step.stage.value, seconds=error.seconds, reason=str(error))
+            _end(partial(defer, context.store, step, seconds=error.seconds, reason=str(error)))
+        except StoppedError:
+            log.info("judge_step_stopped", stage=step.stage.value, outcome=reasons[0].value)
+            if reasons[0] is Outcome.CANCELLED:
+                _end(partial(_cancel, context, step))
         except InputError as error:
             _fail(context, step, str(error), retryable=False)
         except (UnavailableError, StoreError) as error:
@@ -41,8 +63,17 @@ def judge_step(context: WorkerContext, step_id: int, work: Callable[[TakenStep],
 
 def _fail(context: WorkerContext, step: TakenStep, reason: str, *, retryable: bool) -> None:
     log.warning("judge_step_failed", stage=step.stage.value, reason=reason)
+    _end(lambda: fail(context.store, step, reason=reason, retryable=retryable, limit=context.limits.farm))
+
+
+def _cancel(context: WorkerContext, step: TakenStep) -> None:
+    with context.store.write() as connection:
+        close(connection, step, StepState.CANCELLED, reason="cancelled")
+
+
+def _end(end: Callable[[], object]) -> None:
     try:
-        fail(context.store, step, reason=reason, retryable=retryable, limit=context.limits.farm)
+        end()
     except StoreError as error:
         # The reconciler gives the step back once its beat stands still.
         log.warning("store_away", error=str(error))

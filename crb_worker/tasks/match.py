@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from crb_core.store.judgments import finish_match, load_judged, load_trial
 from crb_core.store.steps import TakenStep
 from crb_core.store.tables import Stage
@@ -14,11 +16,11 @@ __all__ = ["match_step"]
 def match_step(context: WorkerContext, step_id: int) -> None:
     """Match one trial with one judge."""
 
-    def work(step: TakenStep) -> bool:
+    def work(step: TakenStep, stopped: threading.Event) -> bool:
         with context.store.read() as connection:
             trial = load_trial(connection, step.trial_id)
             judged = load_judged(connection, step.trial_id, step.judge_id)
-        judge = context.judge(step.judge_id, step.sweep_id)
+        judge = context.judge_for(step, trial, stopped)
         # No transaction is open while a judge works.
         correspondences = judge.match(judged.key, judged.candidates, judged.golden, protocol=trial.protocol)
         with context.store.write() as connection:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from crb_core.aggregate import to_json
 from crb_core.metrics import score
 from crb_core.store.judgments import finish_score, load_judged
@@ -15,7 +17,7 @@ __all__ = ["score_step"]
 def score_step(context: WorkerContext, step_id: int) -> None:
     """Score one trial under one judge."""
 
-    def work(step: TakenStep) -> bool:
+    def work(step: TakenStep, stopped: threading.Event) -> bool:  # noqa: ARG001
         with context.store.read() as connection:
             judged = load_judged(connection, step.trial_id, step.judge_id)
         document = to_json(score([judged]))

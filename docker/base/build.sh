@@ -55,13 +55,14 @@ $sudo rm -rf "$tree"/var/cache/apt/* "$tree"/var/lib/apt/lists/* "$tree"/var/log
 $sudo find "$tree" -depth -name __pycache__ -exec rm -rf {} +
 
 say "importing as $tag"
-$sudo tar --numeric-owner --one-file-system --exclude=./dev --exclude=./proc --exclude=./sys -C "$tree" -c . |
-    docker import \
-        --change 'ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' \
-        --change 'ENV LANG=C.UTF-8' \
-        --change 'ENV SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt' \
-        --change 'ENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt' \
-        --change 'CMD ["/bin/bash"]' \
-        --change "LABEL crb.base.recipe=$recipe" \
-        - "$tag" >/dev/null
+$sudo tar --numeric-owner --one-file-system --exclude=./dev --exclude=./proc --exclude=./sys \
+    -C "$tree" -cf "$work/tree.tar" .
+docker import \
+    --change 'ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' \
+    --change 'ENV LANG=C.UTF-8' \
+    --change 'ENV SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt' \
+    --change 'ENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt' \
+    --change 'CMD ["/bin/bash"]' \
+    --change "LABEL crb.base.recipe=$recipe" \
+    "$work/tree.tar" "$tag" >/dev/null
 say "$tag is ready ($(docker image inspect --format '{{ .Id }}' "$tag"))"

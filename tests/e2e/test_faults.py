@@ -69,14 +69,14 @@ def test_emptied_broker_doubled_messages_and_two_schedulers(farm: Farm) -> None:
 
 def test_cancel_and_resume(farm: Farm) -> None:
     """A cancelled sweep stops within seconds and, resumed, ends as an undisturbed one would."""
-    _start_sweep(farm)
+    _start_sweep(farm, rounds=3)
     store = farm.store
     farm.start("scheduler")
     farm.start("worker", "--slots", "2")
-    wait_for(lambda: farm.progress(store, "faulty").ended >= 2)
+    wait_for(lambda: farm.progress(store, "faulty").ended >= 1)
     assert farm.crb("sweep", "cancel", "faulty").returncode == 0
     cancelled = wait_for(lambda: (p := farm.progress(store, "faulty")).finished and p, seconds=30)
     assert cancelled.by_state["cancelled"] > 0
     assert farm.crb("sweep", "resume", "faulty").returncode == 0
-    wait_for(lambda: (p := farm.progress(store, "faulty")).finished and p.by_state == {"scored": 16})
+    wait_for(lambda: (p := farm.progress(store, "faulty")).finished and p.by_state == {"scored": 24})
     store.close()

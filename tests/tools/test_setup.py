@@ -153,11 +153,12 @@ def test_tests_need_more_than_the_demo_and_the_demo_takes_nothing_away(checkout:
 
 def test_a_changed_download_is_refused_and_never_run(checkout: Checkout, index: Index) -> None:
     """The SHA-256 in uv.lock decides; nothing is left that a later run would take for uv."""
+    locked = index.content
     index.content = wheel('#!/bin/sh\ntouch "$(dirname "$0")/../../was-run"\necho uv ' + VERSION + "\n")
     assert "does not have the SHA-256 that uv.lock names" in sentence(checkout.setup())
     assert not (checkout.root / "was-run").exists()
     assert not (checkout.root / ".venv" / "bin" / "uv").exists()
-    index.content = wheel()
+    index.content = locked
     assert checkout.setup().returncode == 0
 
 
@@ -207,6 +208,19 @@ def test_a_damaged_environment_is_repaired(checkout: Checkout, damage: str, tmp_
     assert (environment / "bin" / "crb").exists()
     assert subprocess.run([str(environment / "bin" / "python"), "-c", ""], check=False).returncode == 0
     assert json.loads((environment / ".crb-setup.json").read_text())["root"] == str(checkout.root)
+
+
+def test_an_environment_that_somebody_else_made_keeps_what_is_in_it(checkout: Checkout) -> None:
+    """The locked packages are added; nothing is taken away, and from then on it is ours."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(checkout.root / ".venv")], check=True)
+    crb = checkout.root / ".venv" / "bin" / "crb"
+    (checkout.root / ".venv" / "theirs").touch()
+    assert checkout.setup().returncode == 0
+    assert (checkout.root / ".venv" / "theirs").exists()
+    assert "--inexact" in crb.read_text()
+    (checkout.root / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    assert checkout.setup().returncode == 0
+    assert "--inexact" not in crb.read_text()
 
 
 def test_a_failed_installation_is_no_finished_one(checkout: Checkout) -> None:
@@ -280,4 +294,4 @@ def test_the_real_lock_names_a_uv_for_this_machine() -> None:
 def test_a_wrong_call_is_answered_with_the_usage(arguments: list[str]) -> None:
     """One line, status 1."""
     done = subprocess.run([sys.executable, str(SETUP), *arguments], capture_output=True, text=True, check=False)
-    assert sentence(done) == "setup: Usage: python3 tools/setup.py demo|test"
+    assert sentence(done) == "setup: Usage: python3 tools/setup.py demo|farm|test"

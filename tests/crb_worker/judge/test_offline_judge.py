@@ -17,7 +17,7 @@ from crb_core.matching import Correspondence
 from crb_worker.judge.features import FEATURES, Vocabulary, pair_features, words
 from crb_worker.judge.lines import line_odds
 from crb_worker.judge.offline import OfflineJudge
-from crb_worker.judge.offline_model import MODEL_FILE, OfflineModel
+from crb_worker.judge.offline_model import MODEL_FILE, Forest, OfflineModel, Tree
 
 TEXTS = (
     "`parse_amount` truncates cents, because `int(float(text) * 100)` rounds down; use Decimal.",
@@ -177,7 +177,32 @@ class TestFingerprint:
         assert OfflineJudge(TEXTS, model=other).fingerprint == OfflineJudge(TEXTS).fingerprint
 
 
+def walk(tree: Tree, features: list[float], node: int = 0) -> float:
+    if tree.feature[node] == -1:
+        return tree.value[node]
+    left = features[tree.feature[node]] <= tree.threshold[node]
+    return walk(tree, features, tree.left[node] if left else tree.right[node])
+
+
 class TestModel:
+    @settings(max_examples=50, deadline=None)
+    @given(st.lists(st.lists(st.floats(-1, 1), min_size=len(FEATURES), max_size=len(FEATURES)), max_size=5))
+    def test_the_mean_of_all_trees(self, rows: list[list[float]]) -> None:
+        """Walking all trees at once answers what walking each of them does."""
+        trees = OfflineModel.load().trees
+        expected = [sum(walk(tree, row) for tree in trees) / len(trees) for row in rows]
+        assert Forest(trees).probabilities(rows) == pytest.approx(expected, abs=6e-5)
+
+    def test_one_tree(self) -> None:
+        """At most the threshold goes left, more goes right; a lone leaf answers always."""
+        split = Tree(
+            feature=(0, -1, -1), threshold=(0.5, 0, 0), left=(1, -1, -1), right=(2, -1, -1), value=(0, 0.25, 0.75)
+        )
+        leaf = Tree(feature=(-1,), threshold=(0,), left=(-1,), right=(-1,), value=(1,))
+        assert Forest([split]).probabilities([[0.5], [0.6]]) == [0.25, 0.75]
+        assert Forest([split, leaf]).probabilities([[0.5], [0.6]]) == [0.625, 0.875]
+        assert Forest([leaf]).probabilities([]) == []
+
     def test_what_the_package_says_of_itself(self) -> None:
         """The stored model names its data's hash and its agreement on repositories it had not seen: at least 0.80."""
         model = OfflineModel.load()

@@ -1,0 +1,419 @@
+"""``crb corpus import|list|show`` and ``crb sweep import``: what the commands do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from crb_cli.output import console, plain, print_json
+from crb_core.errors import InputError, Where
+from crb_core.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from crb_core.corpus import Corpus
+    from crb_core.formats.imported import ImportedReviews, Irregularity
+
+__all__ = ["CORPUS_FORMATS", "SWEEP_FORMATS", "import_corpus", "import_sweep", "list_corpora", "show_corpus"]
+
+FORMAT = "crb.import/1"
+CORPUS_FORMATS = ("reviewbench", "golden-comments")
+SWEEP_FORMATS = (
+    "reviewbench",
+    "golden-comments",
+    "sarif",
+    "rdjson",
+    "github-review-comments",
+    "gitlab-code-quality",
+)
+
+
+def import_corpus(
+    format_name: str, path: Path, *, name: str, mirror: str | None, url: str | None, as_json: bool
+) -> None:
+    """Read a corpus, store it with its files as evidence, and report what is irregular."""
+    from crb_core.store import open_store
+    from crb_core.store.imports import import_corpus as store_corpus
+
+    _check_format(format_name, CORPUS_FORMATS)
+    _check_name(name)
+    settings = load_settings()
+    corpus, root, files, irregularities = _read_corpus(format_name, path, name, mirror, url)
+    record = _record(settings, root, files, irregularities, {})
+    store = open_store(settings.resolved_store_url)
+    try:
+        with store.write() as connection:
+            result = store_corpus(connection, corpus, record, format_name)
+    finally:
+        store.close()
+    golden = sum(len(entry.golden) for entry in corpus.entries)
+    if as_json:
+        print_json(
+            {
+                "format": FORMAT,
+                "kind": "corpus",
+                "source_format": format_name,
+                "corpus": corpus.name,
+                "version": corpus.version,
+                "fingerprint": corpus.fingerprint,
+                "protocol": corpus.protocol,
+                "pull_requests": len(corpus.entries),
+                "golden_findings": golden,
+                "new": result.is_new,
+                "updated": result.updated,
+                **record,
+                "irregularity_counts": _counts(irregularities),
+            }
+        )
+        return
+    state = "stored" if result.is_new else "was stored already"
+    console.print(
+        plain(
+            f"corpus {corpus.name} (version {corpus.version}) {state}: {len(corpus.entries)} pull requests, "
+            f"{golden} golden findings, protocol {corpus.protocol}"
+        ),
+        soft_wrap=True,
+    )
+    if result.updated:
+        console.print(plain(f"{result.updated} pull requests got other traits"))
+    _print_irregularities(irregularities, root)
+
+
+def list_corpora(*, as_json: bool) -> None:
+    """List the stored corpora, and the bundled ones that are not stored yet."""
+    from crb_core.bundled import bundled
+    from crb_core.formats.showcase import is_text_corpus
+    from crb_core.store import open_store
+    from crb_core.store.corpora import list_corpora as stored_corpora
+
+    store = open_store(load_settings().resolved_store_url)
+    try:
+        with store.read() as connection:
+            records: list[dict[str, Any]] = [{**record, "stored": True} for record in stored_corpora(connection)]
+    finally:
+        store.close()
+    names = {record["name"] for record in records}
+    for folder in sorted(bundled("corpus").iterdir()):
+        if folder.name not in names and folder.is_dir() and is_text_corpus(folder):
+            records.append(_bundled_record(folder))
+    if as_json:
+        print_json({"corpora": records})
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for title in ("corpus", "version", "protocol", "pull requests", "golden", "fingerprint", ""):
+        table.add_column(title, justify="right" if title in {"pull requests", "golden"} else "left", overflow="fold")
+    for record in records:
+        table.add_row(
+            plain(str(record["name"])),
+            plain(str(record["version"])),
+            str(record["protocol"]),
+            str(record["pull_requests"]),
+            str(record["golden_findings"]),
+            str(record["fingerprint"])[:12],
+            "" if record["stored"] else "bundled",
+        )
+    console.print(table)
+
+
+def show_corpus(name: str, *, as_json: bool) -> None:
+    """Show a corpus: where it comes from, its pull requests, and in JSON its golden findings with their ids."""
+    from crb_cli.sweep import load_named_corpus
+
+    settings = load_settings()
+    corpus = load_named_corpus(settings, name)
+    imports = _import_records(settings, corpus)
+    if as_json:
+        print_json(
+            {
+                "corpus": corpus.name,
+                "fingerprint": corpus.fingerprint,
+                **corpus.model_dump(mode="json", exclude={"entries", "name"}),
+                "imports": imports,
+                "pull_requests": [
+                    {
+                        **entry.pull_request.model_dump(mode="json"),
+                        "answer_key_fingerprint": entry.answer_key_fingerprint,
+                        "golden": [
+                            {
+                                "finding_id": finding.finding_id(entry.pull_request.key),
+                                **finding.model_dump(mode="json", exclude_none=True),
+                            }
+                            for finding in entry.golden
+                        ],
+                    }
+                    for entry in corpus.entries
+                ],
+            }
+        )
+        return
+    console.print(plain(f"{corpus.name} {corpus.version}: {corpus.title}"), style="bold")
+    console.print(plain(f"protocol {corpus.protocol}, fingerprint {corpus.fingerprint}"))
+    source = corpus.source if corpus.source_template is None else f"{corpus.source} {corpus.source_template}"
+    console.print(plain(f"repositories: {source}" if source != "none" else "repositories: not recorded"))
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for title in ("pull request", "language", "tp", "fp", "title"):
+        table.add_column(title, justify="right" if title in {"tp", "fp"} else "left", overflow="fold")
+    for entry in corpus.entries:
+        tp = sum(finding.label.tp_fp.value == "tp" for finding in entry.golden)
+        table.add_row(
+            plain(entry.pull_request.key),
+            plain(entry.pull_request.traits.language or "–"),
+            str(tp),
+            str(len(entry.golden) - tp),
+            plain(entry.pull_request.title),
+        )
+    console.print(table)
+
+
+def import_sweep(
+    format_name: str,
+    path: Path,
+    *,
+    corpus_name: str,
+    name: str,
+    agent: str | None,
+    pull_request: str | None,
+    judge: str | None,
+    round_number: int,
+    root: str | None,
+    login: str | None,
+    as_json: bool,
+) -> None:
+    """Read reviews and judgments, store them as a sweep's trials in one transaction, and report what is irregular."""
+    from crb_cli.sweep import load_named_corpus
+    from crb_core.store import open_store
+    from crb_core.store.corpora import save_corpus
+    from crb_core.store.imports import import_reviews
+
+    _check_format(format_name, SWEEP_FORMATS)
+    _check_name(name)
+    settings = load_settings()
+    corpus = load_named_corpus(settings, corpus_name)
+    options = {
+        "--pr": pull_request,
+        "--judge": judge,
+        "--root": root,
+        "--login": login,
+        "--round": round_number if round_number != 1 else None,
+    }
+    found = _read_reviews(format_name, path, corpus, agent, options)
+    record = _record(
+        settings,
+        found.root,
+        found.files,
+        found.irregularities,
+        {name: value for name, value in options.items() if value is not None} | ({"--agent": agent} if agent else {}),
+    )
+    store = open_store(settings.resolved_store_url)
+    try:
+        with store.write() as connection:
+            result = import_reviews(
+                connection,
+                found.reviews,
+                name=name,
+                corpus_id=save_corpus(connection, corpus),
+                format_name=format_name,
+                record=record,
+            )
+    finally:
+        store.close()
+    if as_json:
+        print_json(
+            {
+                "format": FORMAT,
+                "kind": "sweep",
+                "source_format": format_name,
+                "sweep": name,
+                "sweep_id": result.sweep_id,
+                "corpus": corpus.name,
+                "corpus_fingerprint": corpus.fingerprint,
+                "agents": sorted(result.agents),
+                "reviews": result.reviews,
+                "new_reviews": result.new_reviews,
+                "candidates": result.candidates,
+                "judges": [
+                    {"name": judge_name, "fingerprint": identifier} for identifier, judge_name in result.judges.items()
+                ],
+                "judgments": result.judgments,
+                "new_judgments": result.new_judgments,
+                "unscored_judgments": result.unscored,
+                **record,
+                "irregularity_counts": _counts(found.irregularities),
+            }
+        )
+        return
+    console.print(
+        plain(
+            f"sweep {name} ({result.sweep_id}): {result.reviews} reviews by {len(result.agents)} agents with "
+            f"{result.candidates} candidates, {result.new_reviews} of the reviews new; {result.judgments} judgments by "
+            f"{len(result.judges)} judges, {result.new_judgments} of them new"
+        ),
+        soft_wrap=True,
+    )
+    if result.unscored:
+        console.print(plain(f"{result.unscored} judgments cannot be scored; `crb sweep show {name}` says why"))
+    _print_irregularities(found.irregularities, found.root)
+
+
+def _read_corpus(
+    format_name: str, path: Path, name: str, mirror: str | None, url: str | None
+) -> tuple[Corpus, Path, Sequence[Path], Sequence[Irregularity]]:
+    from crb_core.formats.golden_comments import read_corpus as read_golden_comments
+    from crb_core.formats.imported import Irregularity
+    from crb_core.formats.reviewbench import corpus_files, read_reviewbench
+
+    if not path.is_dir():
+        raise InputError(
+            "there is no such folder", where=Where(file=str(path)), remedy="Name the folder that holds the corpus"
+        )
+    if mirror and url:
+        raise InputError("both a mirror folder and a git URL are given", remedy="Give one of --mirror and --url")
+    if format_name == "golden-comments":
+        if mirror or url:
+            raise InputError(
+                "this format records no commits, so its repositories cannot be used",
+                remedy="Leave out --mirror and --url",
+            )
+        found = read_golden_comments(path, name)
+        return found.corpus, found.root, found.files, found.irregularities
+    corpus, notes = read_reviewbench(
+        path, name, source="mirror" if mirror else "git" if url else "none", source_template=mirror or url
+    )
+    irregularities = [Irregularity(kind="corpus", problem=note, file=str(path)) for note in notes]
+    return corpus, path, corpus_files(path), irregularities
+
+
+def _read_reviews(
+    format_name: str, path: Path, corpus: Corpus, agent: str | None, options: dict[str, Any]
+) -> ImportedReviews:
+    from crb_core.formats.golden_comments_results import read_results
+    from crb_core.formats.review_files import read_review_files
+    from crb_core.formats.reviewbench_results import read_reviews
+
+    taken = {
+        "golden-comments": (),
+        "reviewbench": ("--judge", "--round"),
+        "github-review-comments": ("--pr", "--root", "--login", "--round"),
+    }.get(format_name, ("--pr", "--root", "--round"))
+    for name, value in options.items():
+        if value is not None and name not in taken:
+            raise InputError(f"{name} means nothing for the format {format_name}", remedy=f"Leave {name} out")
+    if format_name == "golden-comments":
+        return read_results(path, corpus, agent=agent)
+    number = options["--round"] or 1
+    if format_name == "reviewbench":
+        return read_reviews(path, corpus, agent=agent, judge=options["--judge"], round_number=number)
+    return read_review_files(
+        format_name,
+        path,
+        keys=[entry.pull_request.key for entry in corpus.entries],
+        pull_request=options["--pr"],
+        agent=agent,
+        round_number=number,
+        root=options["--root"],
+        login=options["--login"],
+    )
+
+
+def _check_format(format_name: str, known: Sequence[str]) -> None:
+    if format_name not in known:
+        raise InputError(
+            f"there is no format {format_name[:80]!r}",
+            where=Where(field="FORMAT"),
+            remedy=f"Choose from {', '.join(known)}",
+        )
+
+
+def _check_name(name: str) -> None:
+    import re
+
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", name):
+        raise InputError(
+            f"{name[:80]!r} is no usable name",
+            where=Where(field="--name"),
+            remedy="Use up to 64 lower-case letters, digits, dots, dashes and underscores, a letter or digit first",
+        )
+
+
+def _record(
+    settings: Settings,
+    root: Path,
+    files: Iterable[Path],
+    irregularities: Iterable[Irregularity],
+    options: dict[str, Any],
+) -> dict[str, Any]:
+    """What is kept of an import. The files become evidence before any row names them."""
+    from crb_core.evidence import open_evidence
+
+    evidence = open_evidence(settings.resolved_evidence_url)
+    digests = {}
+    for path in files:
+        try:
+            digests[_relative(str(path), root)] = evidence.put(path.read_bytes())
+        except OSError as error:
+            raise InputError(f"the file cannot be read: {error.strerror}", where=Where(file=str(path))) from None
+    return {
+        "options": options,
+        "files": digests,
+        "irregularities": [{**each.to_json(), "file": _relative(each.file, root)} for each in irregularities],
+    }
+
+
+def _relative(path: str, root: Path) -> str:
+    return path.removeprefix(f"{root}/")
+
+
+def _counts(irregularities: Iterable[Irregularity]) -> dict[str, int]:
+    from collections import Counter
+
+    return dict(sorted(Counter(each.kind for each in irregularities).items()))
+
+
+def _print_irregularities(irregularities: Sequence[Irregularity], root: Path) -> None:
+    """One line a kind: how often, and the first with its place."""
+    if not irregularities:
+        return
+    console.print(plain(f"{len(irregularities)} irregularities, all kept; --json lists every one:"), style="yellow")
+    for kind, number in _counts(irregularities).items():
+        first = next(each for each in irregularities if each.kind == kind)
+        place = ", ".join(part for part in (_relative(first.file, root), first.field) if part)
+        start = "first: " if number > 1 else ""
+        console.print(Text.assemble(f"  {number} x ", plain(kind), f"; {start}", plain(f"{first.problem} ({place})")))
+
+
+def _bundled_record(folder: Path) -> dict[str, Any]:
+    from crb_cli.corpus import read_corpus
+
+    corpus = read_corpus(folder)
+    return {
+        "name": corpus.name,
+        "version": corpus.version,
+        "title": corpus.title,
+        "protocol": corpus.protocol,
+        "fingerprint": corpus.fingerprint,
+        "pull_requests": len(corpus.entries),
+        "golden_findings": sum(len(entry.golden) for entry in corpus.entries),
+        "stored": False,
+    }
+
+
+def _import_records(settings: Settings, corpus: Corpus) -> list[dict[str, Any]]:
+    from sqlalchemy import select
+
+    from crb_core.store import open_store
+    from crb_core.store.imports import import_records
+    from crb_core.store.tables import CorpusRow, core
+
+    corpora = core(CorpusRow)
+    store = open_store(settings.resolved_store_url)
+    try:
+        with store.read() as connection:
+            known = connection.execute(
+                select(corpora.c.id).where(corpora.c.name == corpus.name, corpora.c.fingerprint == corpus.fingerprint)
+            ).scalar_one_or_none()
+            return [] if known is None else import_records(connection, "corpus", str(known))
+    finally:
+        store.close()

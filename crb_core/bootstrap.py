@@ -1,0 +1,419 @@
+"""Uncertainty of a score over pull requests (rule 22).
+
+*Interval*: percentile bootstrap at 95%. Pull requests are resampled with replacement, each with all its rounds, because
+findings of one pull request and rounds over it are not independent; the metric is computed anew from every resample.
+
+    Efron, B. and Tibshirani, R. (1993). An Introduction to the Bootstrap, chapters 13 and 16. Chapman & Hall.
+
+*Paired comparison* of two agent builds on the same pull requests: the same resamples for both give the interval of the
+difference. Its p is that of the two-sided randomisation test which exchanges the two builds' results of a pull request
+(all rounds): every one of the 2^n exchanges where these are at most the resamples, else seeded random ones, where the
+observed arrangement counts as one of them.
+
+    Fisher, R. A. (1935). The Design of Experiments, chapter 3. Oliver & Boyd.
+    Phipson, B. and Smyth, G. K. (2010). Permutation P-values Should Never Be Zero. SAGMB 9(1), article 39.
+
+The same input and seed give the same digits on every machine: the generator's raw stream is fixed (PCG64), and sums are
+of whole numbers below 2^53, which no order of additions can change. Ratios are rounded to that end, to 2^-38 or finer
+for fewer than 16,384 pull requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crb_core.errors import InputError
+from crb_core.fast_aggregate import FastScores, f_measure_array, ratio_arrays
+from crb_core.finding import Record
+from crb_core.recipes import Floats, Recipe
+
+__all__ = [
+    "CONFIDENCE",
+    "RESAMPLES",
+    "SEED",
+    "Bootstrap",
+    "Comparison",
+    "Interval",
+    "LevelName",
+    "Sample",
+    "sample_of",
+]
+
+CONFIDENCE = 0.95
+RESAMPLES = 10_000
+SEED = 20_261_122
+#: Differences of scores smaller than this are ties: rounding, not a difference.
+TIE = 1e-9
+#: An interval needs the metric in at least this share of resamples.
+_DEFINED = 0.95
+#: Resamples in one product of matrices; keeps memory flat.
+_CHUNK = 500
+
+LevelName: TypeAlias = Literal["macro", "micro"]
+
+
+class Interval(Record):
+    """A 95% interval of a metric, in the metric's unit; both bounds are None together, with the reason."""
+
+    low: float | None
+    high: float | None
+    reason: str | None = None
+
+
+class Comparison(Record):
+    """One build's metric minus another's, on the pull requests and rounds that both have scored.
+
+    ``p`` is two-sided; ``exact`` says whether all exchanges were enumerated. What is undefined is None with a reason.
+    """
+
+    metric: str
+    level: LevelName
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    exact: bool
+    pull_requests: int
+    rounds: tuple[int, ...]
+    reason: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """One build's results by pull request, in the order of their keys.
+
+    ``data`` has shape (pull requests, rounds, names): for every ratio its value and whether it is defined, and every
+    count. ``present`` says by pull request and round whether there is a score. ``undefined`` are the ratios that the
+    whole withholds (rule 10).
+    """
+
+    recipe: Recipe
+    beta: float
+    keys: tuple[str, ...]
+    rounds: tuple[int, ...]
+    names: tuple[str, ...]
+    data: Floats
+    present: NDArray[np.bool_]
+    undefined: frozenset[str]
+
+
+def sample_of(scores: FastScores, rounds: Mapping[int, int]) -> Sample:
+    """The sample of one build: ``rounds`` maps a round's number to its group. Only the level of the whole is used."""
+    arrays, recipe = scores.arrays, scores.arrays.recipe
+    groups = list(rounds.values())
+    columns = {name: column[:, :1, groups] for name, column in scores.counted.columns.items()}
+    values, _ = ratio_arrays(recipe, columns, scores.counted.subset)
+    names, stacked = [], []
+    for place, (name, (_, below)) in enumerate(recipe.ratios.items()):
+        denominator = sum((columns[each.removeprefix("-")] * (-1 if each.startswith("-") else 1)) for each in below)
+        defined = np.asarray(denominator) > 0
+        if name in recipe.needs_labels:
+            defined &= (columns["unclassified_count"] == 0) & (not scores.counted.subset.restricts_goldens_only)
+        names += [f"value {name}", f"defined {name}"]
+        stacked += [values[:, place, 0], defined[:, 0].astype(np.float64)]
+    for name, column in columns.items():
+        names.append(f"count {name}")
+        stacked.append(column[:, 0])
+    table = np.stack(stacked, axis=-1)
+    pull_requests = arrays.position_pull_request.reshape(arrays.slots, len(arrays.groups))[:, groups]
+    known = sorted({int(number) for number in pull_requests[pull_requests >= 0]}, key=arrays.pull_requests.__getitem__)
+    row = {number: place for place, number in enumerate(known)}
+    data = np.zeros((len(known), len(groups), len(names)))
+    present = np.zeros((len(known), len(groups)), dtype=np.bool_)
+    for slot, column in zip(*np.nonzero(pull_requests >= 0), strict=True):
+        place = row[int(pull_requests[slot, column])]
+        data[place, column] = table[slot, column]
+        present[place, column] = True
+    withheld = any(scores.total["unclassified_count"][0, group] for group in groups)
+    hidden = withheld or scores.counted.subset.restricts_goldens_only
+    return Sample(
+        recipe=recipe,
+        beta=scores.beta,
+        keys=tuple(arrays.pull_requests[number] for number in known),
+        rounds=tuple(rounds),
+        names=tuple(names),
+        data=data,
+        present=present,
+        undefined=recipe.needs_labels if hidden else frozenset(),
+    )
+
+
+#: Pull requests and rounds of a comparison.
+_Part: TypeAlias = tuple[tuple[str, ...], tuple[int, ...]]
+
+
+class Bootstrap:
+    """Resamples and exchanges of one seed; the sums of every sample are made once and reused by all comparisons."""
+
+    def __init__(self, resamples: int = RESAMPLES, seed: int = SEED) -> None:
+        if resamples < 1:
+            raise InputError(f"an interval needs at least one resample, not {resamples}")
+        if seed < 0:
+            raise InputError(f"a seed is a whole number of at least 0, not {seed}")
+        self.resamples = resamples
+        self.seed = seed
+        self._matrices: dict[tuple[str, int], NDArray[np.uint16]] = {}
+        self._values: dict[tuple[Sample, _Part, LevelName, str], Floats] = {}
+        self._swap_sums: dict[tuple[Sample, _Part, LevelName, str], dict[str, Floats]] = {}
+
+    def to_json(self) -> dict[str, Any]:
+        """How intervals and p values were made."""
+        return {
+            "method": "percentile bootstrap over pull requests with all their rounds",
+            "confidence": CONFIDENCE,
+            "resamples": self.resamples,
+            "seed": self.seed,
+        }
+
+    def intervals(
+        self, samples: Sequence[Sample], level: LevelName, metrics: Sequence[str]
+    ) -> list[dict[str, Interval]]:
+        """The intervals of builds: of each metric the mean of its rounds' values, as the row shows it."""
+        found: list[dict[str, Interval]] = [{} for _ in samples]
+        alike: dict[tuple[tuple[str, ...], tuple[int, ...]], list[int]] = {}
+        for place, sample in enumerate(samples):
+            for metric in metrics:
+                if len(sample.keys) < 2:
+                    found[place][metric] = Interval(low=None, high=None, reason="an interval needs two pull requests")
+                elif _estimate(sample, level, metric) is None:
+                    found[place][metric] = Interval(low=None, high=None, reason="the metric is undefined")
+            if len(sample.keys) > 1 and sample.rounds:
+                alike.setdefault((sample.keys, sample.rounds), []).append(place)
+        for places in alike.values():
+            mine = [samples[place] for place in places]
+            values = self._values_of(mine, level, metrics)
+            for column, place in enumerate(places):
+                for metric in metrics:
+                    if metric not in found[place]:
+                        found[place][metric] = self._bounds(values[metric][:, column])
+        return [{metric: each[metric] for metric in metrics} for each in found]
+
+    def _values_of(self, samples: Sequence[Sample], level: LevelName, metrics: Sequence[str]) -> dict[str, Floats]:
+        """Each metric of samples of equal pull requests and rounds, in every resample: shape (resamples, samples)."""
+        first = samples[0]
+        needed = list(dict.fromkeys(name for metric in metrics for name in _needed(first.recipe, level, metric)))
+        matrix = self._matrix("weights", len(first.keys))
+        values = {metric: np.empty((len(matrix), len(samples))) for metric in metrics}
+        for start, sums in _products(matrix, samples, needed):
+            for metric in metrics:
+                value = _statistic(first, sums, level, metric)
+                values[metric][start : start + len(value)] = value
+        return values
+
+    def _bounds(self, values: Floats) -> Interval:
+        defined = values[~np.isnan(values)]
+        if len(defined) < _DEFINED * len(values):
+            reason = f"undefined in {len(values) - len(defined)} of {len(values)} resamples"
+            return Interval(low=None, high=None, reason=reason)
+        tail = (1 - CONFIDENCE) / 2
+        ordered = np.sort(defined)
+        return Interval(low=_percentile(ordered, tail), high=_percentile(ordered, 1 - tail))
+
+    def compare(self, one: Sample, other: Sample, metric: str, level: LevelName = "macro") -> Comparison:
+        """``one`` minus ``other`` on what both have scored."""
+        rounds = tuple(number for number in one.rounds if number in other.rounds)
+        shared = [_complete_keys(sample, rounds) for sample in (one, other)]
+        keys = tuple(key for key in shared[0] if key in set(shared[1]))
+        exact = 2 ** min(len(keys), 64) <= self.resamples
+
+        def answer(**known: Any) -> Comparison:
+            empty = dict.fromkeys(("difference", "low", "high", "p", "reason"))
+            fields = {"metric": metric, "level": level, "exact": exact, "pull_requests": len(keys), "rounds": rounds}
+            return Comparison(**fields, **(empty | known))
+
+        if not rounds or not keys:
+            return answer(reason="no pull request was scored in the same round for both")
+        mine, theirs = (_restricted(sample, keys, rounds) for sample in (one, other))
+        left, right = (_estimate(sample, level, metric) for sample in (mine, theirs))
+        if left is None or right is None:
+            return answer(reason="the metric is undefined")
+        difference = left - right
+        both = (keys, rounds)
+        values = [self._resampled_values(sample, both, level, metric) for sample in (one, other)]
+        bounds = (
+            self._bounds(values[0] - values[1])
+            if len(keys) > 1
+            else Interval(low=None, high=None, reason="an interval needs two pull requests")
+        )
+        my_total, their_total = (_totals(sample, level, metric) for sample in (mine, theirs))
+        my_swaps, their_swaps = (self._swapped(sample, both, level, metric) for sample in (one, other))
+        moved = {name: their_swaps[name] - my_swaps[name] for name in my_total}
+        changed = _statistic(mine, {name: my_total[name] + moved[name] for name in moved}, level, metric)
+        changed = changed - _statistic(theirs, {name: their_total[name] - moved[name] for name in moved}, level, metric)
+        # An exchange that leaves a side without a value says nothing against chance, so it counts as extreme.
+        extreme = int(np.count_nonzero(np.isnan(changed) | (np.abs(changed) >= abs(difference) - TIE)))
+        p = extreme / len(changed) if exact else (1 + extreme) / (1 + len(changed))
+        return answer(difference=difference, low=bounds.low, high=bounds.high, p=p, reason=bounds.reason)
+
+    def prepare(self, samples: Sequence[Sample], level: LevelName, metric: str) -> None:
+        """Make at once what comparing these samples with each other needs; saves time, changes no digit."""
+        alike: dict[_Part, list[Sample]] = {}
+        for sample in samples:
+            if sample.rounds and sample.present.all():
+                alike.setdefault((sample.keys, sample.rounds), []).append(sample)
+        for part, mine in alike.items():
+            needed = _needed(mine[0].recipe, level, metric)
+            matrix = self._matrix("swaps", len(part[0]))
+            sums = {name: np.empty((len(mine), len(matrix), len(part[1]))) for name in needed}
+            for start, chunk in _products(matrix, mine, needed):
+                for name in needed:
+                    sums[name][:, start : start + len(chunk[name])] = chunk[name].swapaxes(0, 1)
+            values = self._values_of(mine, level, [metric])[metric]
+            for place, sample in enumerate(mine):
+                self._swap_sums[sample, part, level, metric] = {name: sums[name][place] for name in needed}
+                self._values[sample, part, level, metric] = np.ascontiguousarray(values[:, place])
+
+    def _resampled_values(self, sample: Sample, part: _Part, level: LevelName, metric: str) -> Floats:
+        if (sample, part, level, metric) not in self._values:
+            found = self._values_of([_restricted(sample, *part)], level, [metric])[metric][:, 0]
+            self._values[sample, part, level, metric] = found
+        return self._values[sample, part, level, metric]
+
+    def _swapped(self, sample: Sample, part: _Part, level: LevelName, metric: str) -> dict[str, Floats]:
+        """By column the sums over the exchanged pull requests: shape (exchanges, rounds)."""
+        if (sample, part, level, metric) not in self._swap_sums:
+            needed = _needed(sample.recipe, level, metric)
+            chunks = [
+                chunk
+                for _, chunk in _products(self._matrix("swaps", len(part[0])), [_restricted(sample, *part)], needed)
+            ]
+            found = {name: np.concatenate([chunk[name][:, 0] for chunk in chunks]) for name in needed}
+            self._swap_sums[sample, part, level, metric] = found
+        return self._swap_sums[sample, part, level, metric]
+
+    def _matrix(self, kind: str, n: int) -> NDArray[np.uint16]:
+        if (kind, n) not in self._matrices:
+            self._matrices[kind, n] = _weights(n, self.resamples, self.seed) if kind == "weights" else self._swaps(n)
+        return self._matrices[kind, n]
+
+    def _swaps(self, n: int) -> NDArray[np.uint16]:
+        if 2 ** min(n, 64) <= self.resamples:
+            everyone = np.arange(2**n, dtype=np.uint64)[:, None]
+            return ((everyone >> np.arange(n, dtype=np.uint64)) & np.uint64(1)).astype(np.uint16)
+        # A stream of its own, so that exchanges are independent of the resamples.
+        raw = np.random.PCG64(self.seed + 1).random_raw(self.resamples * n)
+        return (raw >> np.uint64(63)).astype(np.uint16).reshape(self.resamples, n)
+
+
+def _percentile(ordered: Floats, p: float) -> float:
+    """Type 7, like ``distribution.percentile``, of values in order."""
+    h = (len(ordered) - 1) * p
+    below = int(h)
+    above = min(below + 1, len(ordered) - 1)
+    return float(ordered[below] + (h - below) * (ordered[above] - ordered[below]))
+
+
+def _weights(n: int, resamples: int, seed: int) -> NDArray[np.uint16]:
+    """How often each of ``n`` pull requests is drawn in each resample; every row sums to ``n``."""
+    if n >= 2**16:
+        raise InputError(f"intervals are made for fewer than {2**16} pull requests, not {n}")
+    raw = np.random.PCG64(seed).random_raw(resamples * n)
+    drawn = ((raw >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32)
+    row = np.repeat(np.arange(resamples, dtype=np.int64), n)
+    counted = np.bincount(row * n + drawn.astype(np.int64), minlength=resamples * n)
+    return counted.astype(np.uint16).reshape(resamples, n)
+
+
+def _needed(recipe: Recipe, level: LevelName, metric: str) -> list[str]:
+    """The columns that a metric is made of."""
+    ratios = recipe.measures.f_measures.get(metric, (metric,))
+    if level == "macro":
+        return [f"{kind} {name}" for name in ratios for kind in ("value", "defined")]
+    terms = [term.removeprefix("-") for name in ratios for side in recipe.ratios[name] for term in side]
+    return [f"count {name}" for name in dict.fromkeys(terms)]
+
+
+def _scale(n: int) -> float:
+    """A power of two such that ``n`` rounded ratios of at most 1 sum to less than 2^53."""
+    return 2.0 ** (52 - max(1, n).bit_length())
+
+
+def _columns(sample: Sample, names: Sequence[str]) -> Floats:
+    """The columns as whole numbers: shape (pull requests, rounds, names)."""
+    scale = _scale(len(sample.keys))
+    found = sample.data[:, :, [sample.names.index(name) for name in names]]
+    rounded = [name.startswith("value ") for name in names]
+    found[:, :, rounded] = np.rint(found[:, :, rounded] * scale)
+    return found
+
+
+def _products(
+    matrix: NDArray[np.uint16], samples: Sequence[Sample], names: Sequence[str]
+) -> Iterator[tuple[int, dict[str, Floats]]]:
+    """Rows of ``matrix`` times the columns of samples of equal shape, in chunks of rows.
+
+    Yields the first row of the chunk and by column its sums of shape (rows, samples, rounds).
+    """
+    # Name-major, so that every column of the product is contiguous.
+    data = np.stack([_columns(sample, names) for sample in samples]).transpose(1, 3, 0, 2)
+    shape = data.shape[1:]
+    flat = np.ascontiguousarray(data).reshape(len(data), -1)
+    for start in range(0, len(matrix), _CHUNK):
+        product = (matrix[start : start + _CHUNK].astype(np.float64) @ flat).reshape(-1, *shape)
+        yield start, {name: product[:, place] for place, name in enumerate(names)}
+
+
+def _totals(sample: Sample, level: LevelName, metric: str) -> dict[str, Floats]:
+    names = _needed(sample.recipe, level, metric)
+    sums = _columns(sample, names).sum(axis=0)
+    return {name: sums[:, place] for place, name in enumerate(names)}
+
+
+def _statistic(sample: Sample, sums: Mapping[str, Floats], level: LevelName, metric: str) -> Floats:
+    """The metric of summed columns, the mean over the rounds (last axis); NaN where any round has none."""
+    recipe = sample.recipe
+    parts = recipe.measures.f_measures.get(metric, (metric,))
+    values: dict[str, Floats] = {}
+    for name in parts:
+        if level == "macro":
+            above, below = sums[f"value {name}"] / _scale(len(sample.keys)), sums[f"defined {name}"]
+        else:
+            above, below = (_terms(sums, side) for side in recipe.ratios[name])
+        values[name] = np.divide(above, below, out=np.full(np.shape(below), np.nan), where=below > 0)
+    if metric in recipe.measures.f_measures:
+        precision, recall = (values[name] for name in parts)
+        values[metric] = f_measure_array(precision, recall, sample.beta)
+    found: Floats = values[metric].mean(axis=-1)
+    return found
+
+
+def _terms(sums: Mapping[str, Floats], names: Sequence[str]) -> Floats:
+    total: Floats = sum(
+        (-sums[f"count {name[1:]}"] if name.startswith("-") else sums[f"count {name}"]) for name in names
+    )  # type: ignore[assignment]
+    return total
+
+
+def _estimate(sample: Sample, level: LevelName, metric: str) -> float | None:
+    ratios = sample.recipe.measures.f_measures.get(metric, (metric,))
+    if not sample.rounds or sample.undefined & set(ratios):
+        return None
+    value = float(_statistic(sample, _totals(sample, level, metric), level, metric))
+    return None if value != value else value
+
+
+def _complete_keys(sample: Sample, rounds: Sequence[int]) -> list[str]:
+    columns = [sample.rounds.index(number) for number in rounds]
+    return [key for place, key in enumerate(sample.keys) if sample.present[place, columns].all()]
+
+
+def _restricted(sample: Sample, keys: tuple[str, ...], rounds: tuple[int, ...]) -> Sample:
+    if keys == sample.keys and rounds == sample.rounds:
+        return sample
+    rows = [sample.keys.index(key) for key in keys]
+    columns = [sample.rounds.index(number) for number in rounds]
+    return Sample(
+        recipe=sample.recipe,
+        beta=sample.beta,
+        keys=keys,
+        rounds=rounds,
+        names=sample.names,
+        data=sample.data[rows][:, columns],
+        present=sample.present[rows][:, columns],
+        undefined=sample.undefined,
+    )

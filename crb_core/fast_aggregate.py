@@ -1,0 +1,192 @@
+"""From count arrays to macro and micro metrics of every group at once (the rules of ``crb_core.aggregate``).
+
+Equal to ``aggregate.summarise`` digit by digit: ratios and F measures use the same operations in the same order, and
+the sums of a mean are compensated (Neumaier), so that they round once like ``math.fsum``.
+
+Neumaier, A. (1974). Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen. ZAMM 54, 39-51.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from crb_core.aggregate import Level, PullRequestScore, Score, check_beta
+from crb_core.fast_score import CountArrays, count
+from crb_core.recipes import Floats, Recipe
+from crb_core.scoring_arrays import Ints, ScoringArrays
+from crb_core.strata import EVERYTHING, Subset
+
+__all__ = ["FastScores", "f_measure_array", "ratio_arrays", "rescore"]
+
+
+@dataclass(frozen=True, eq=False)
+class FastScores:
+    """Macro and micro metrics of every group, overall and by stratum; NaN stands for undefined.
+
+    ``macro`` and ``micro`` map a metric to an array of shape (levels, groups), ``n`` a ratio to how many pull requests
+    its macro mean stands on, ``total`` a count to its sum. Level 0 is the whole subset.
+    """
+
+    counted: CountArrays
+    beta: float
+    macro: Mapping[str, Floats]
+    micro: Mapping[str, Floats]
+    n: Mapping[str, Ints]
+    total: Mapping[str, Floats]
+
+    @property
+    def arrays(self) -> ScoringArrays:
+        return self.counted.arrays
+
+    def score(self, group: int, *, per_pull_request: bool = True) -> Score[Any]:
+        """One group as the record that ``aggregate.summarise`` gives."""
+        recipe, subset = self.arrays.recipe, self.counted.subset
+        axes = self.counted.axes
+        present = self.counted.exists[:, group]
+        macro: dict[str, dict[str, Any]] = {axis: {} for axis in axes}
+        micro: dict[str, dict[str, Any]] = {axis: {} for axis in axes}
+        n: dict[str, Any] = {"overall": self._numbers(0, group), **{axis: {} for axis in axes}}
+        places = {place: name for place, name in enumerate(self.counted.levels, start=1) if present[place]}
+        for place, (axis, value) in sorted(places.items(), key=lambda item: item[1]):
+            macro[axis][value] = self._metrics(self.macro, place, group)
+            micro[axis][value] = self._metrics(self.micro, place, group)
+            n[axis][value] = self._numbers(place, group)
+        return Score(
+            protocol=recipe.protocol,
+            beta=self.beta,
+            subset=subset,
+            macro=Level(self._metrics(self.macro, 0, group), MappingProxyType(macro)),
+            micro=Level(self._metrics(self.micro, 0, group), MappingProxyType(micro)),
+            n=MappingProxyType(n),
+            per_pull_request=self.per_pull_request(group) if per_pull_request else (),
+        )
+
+    def per_pull_request(self, group: int) -> tuple[PullRequestScore[Any], ...]:
+        """The metrics of each pull request of a group, in the order in which they were given."""
+        measures, subset = self.arrays.recipe.measures, self.counted.subset
+        found = []
+        for position in self.arrays.positions(group):
+            pr = self.counted.of_position(int(position))
+            strata = {
+                axis: {
+                    value: measures.of_counts(counts, self.beta, subset) for value, counts in sorted(of_axis.items())
+                }
+                for axis, of_axis in pr.counts.strata.items()
+            }
+            overall = measures.of_counts(pr.counts.overall, self.beta, subset)
+            found.append(PullRequestScore(overall=overall, strata=strata, key=pr.key))
+        return tuple(found)
+
+    def _metrics(self, values: Mapping[str, Floats], level: int, group: int) -> Any:
+        metric_set = self.arrays.recipe.measures.metric_set
+        counts = self.arrays.recipe.counts(**{name: int(total[level, group]) for name, total in self.total.items()})
+        fields = {}
+        for name in metric_set.model_fields:
+            if name in values:
+                value = float(values[name][level, group])
+                fields[name] = None if value != value else value
+            else:
+                fields[name] = getattr(counts, name)
+        return metric_set.model_construct(**fields)
+
+    def _numbers(self, level: int, group: int) -> dict[str, int]:
+        return {name: int(numbers[level, group]) for name, numbers in self.n.items()}
+
+
+def rescore(arrays: ScoringArrays, *, beta: float = 1.0, subset: Subset = EVERYTHING) -> FastScores:
+    """Score every group inside a subset, from the persisted findings, matches and labels (seed A 7.4)."""
+    beta = check_beta(beta)
+    counted = count(arrays, subset)
+    recipe = arrays.recipe
+    total = {name: column.sum(axis=0) for name, column in counted.columns.items()}
+    withheld = (total["unclassified_count"] > 0) | subset.restricts_goldens_only
+    values, numbers = ratio_arrays(recipe, counted.columns, subset)
+    means = _means(values, numbers)
+    macro = {name: means[place] for place, name in enumerate(recipe.ratios)}
+    micro = {}
+    for name, (above, below) in recipe.ratios.items():
+        denominator = _sum(total, below)
+        nothing = np.full(denominator.shape, np.nan)
+        micro[name] = np.divide(_sum(total, above), denominator, out=nothing, where=denominator > 0)
+    for name in recipe.needs_labels:
+        for level in (macro, micro):
+            level[name] = np.where(withheld, np.nan, level[name])
+    return FastScores(
+        counted=counted,
+        beta=beta,
+        macro={**macro, **_f_measures(recipe, macro, beta)},
+        micro={**micro, **_f_measures(recipe, micro, beta)},
+        n={name: numbers[place] for place, name in enumerate(recipe.ratios)},
+        total=total,
+    )
+
+
+def ratio_arrays(recipe: Recipe, columns: Mapping[str, Floats], subset: Subset) -> tuple[Floats, Ints]:
+    """Every ratio of every position, in the order of ``recipe.ratios``, and behind each mean the defined ones.
+
+    The shapes are (slots, ratios, levels, groups) and (ratios, levels, groups); an undefined ratio is 0.
+    """
+    slots, levels, groups = columns["unclassified_count"].shape
+    values = np.empty((slots, len(recipe.ratios), levels, groups))
+    numbers = np.empty((len(recipe.ratios), levels, groups), dtype=np.int64)
+    judged = columns["unclassified_count"] == 0
+    everything_judged = bool(judged.all())
+    for place, (name, (above, below)) in enumerate(recipe.ratios.items()):
+        denominator = _sum(columns, below)
+        defined = denominator > 0
+        # A numerator never exceeds its denominator, so an empty one gives 0 here.
+        np.divide(_sum(columns, above), np.maximum(denominator, 1), out=values[:, place])
+        if name in recipe.needs_labels and subset.restricts_goldens_only:
+            values[:, place] = 0
+            defined[:] = False
+        elif name in recipe.needs_labels and not everything_judged:
+            values[:, place] *= judged
+            defined &= judged
+        np.add.reduce(defined, axis=0, dtype=np.int64, out=numbers[place])
+    return values, numbers
+
+
+def f_measure_array(precision: Floats, recall: Floats, beta: float) -> Floats:
+    """F-beta of each pair (rule 11); NaN stands for undefined, and both 0 give 0."""
+    weight = beta * beta
+    below = weight * precision + recall
+    found = np.divide((1 + weight) * precision * recall, below, out=np.zeros(np.shape(below)), where=below > 0)
+    return np.where(np.isnan(below), np.nan, found)
+
+
+def _f_measures(recipe: Recipe, level: Mapping[str, Floats], beta: float) -> dict[str, Floats]:
+    return {
+        name: f_measure_array(level[precision], level[recall], beta)
+        for name, (precision, recall) in recipe.measures.f_measures.items()
+    }
+
+
+def _sum(columns: Mapping[str, Floats], names: tuple[str, ...]) -> Floats:
+    total = columns[names[0]]
+    for name in names[1:]:
+        total = total - columns[name[1:]] if name.startswith("-") else total + columns[name]
+    return total
+
+
+def _means(values: Floats, numbers: Ints) -> Floats:
+    """Mean over the slots. Undefined values are 0 and not counted in ``numbers``; ``values`` is overwritten."""
+    total = np.zeros(values.shape[1:])
+    lost, rounded, other = np.zeros_like(total), np.empty_like(total), np.empty_like(total)
+    for value in values:
+        np.add(total, value, out=rounded)
+        np.subtract(rounded, total, out=other)
+        # What the addition lost: (total - (rounded - other)) + (value - other), with total reused for the first part.
+        np.subtract(value, other, out=value)
+        np.subtract(rounded, other, out=other)
+        np.subtract(total, other, out=other)
+        lost += other
+        lost += value
+        total, rounded = rounded, total
+    found = np.full(total.shape, np.nan)
+    np.divide(total + lost, numbers, out=found, where=numbers > 0)
+    return found

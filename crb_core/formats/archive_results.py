@@ -1,0 +1,341 @@
+"""The numbers of ``crb.archive/1``, made from its findings, matches and labels alone.
+
+Export writes what these functions give; verification calls them again on what the archive holds and compares. They are
+the definitions of the protocols, not the fast path of the leaderboard.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from crb_core import distribution, duration
+from crb_core.agent import AgentBuild
+from crb_core.aggregate import to_json
+from crb_core.claims import check_correspondences, claims_of
+from crb_core.corpus import CorpusEntry
+from crb_core.distribution import AcrossRounds, RoundValue
+from crb_core.duration import Measurement, RoundDuration
+from crb_core.formats.archive_records import CorpusRecord, JudgmentRecord, ReviewRecord
+from crb_core.golden_leaderboard import CommentTrial, compatible_rows, strict_rows
+from crb_core.identity import RowIdentity
+from crb_core.matching import JudgedPullRequest
+from crb_core.protocols import Protocol, answer_key
+from crb_core.protocols.golden_comments import DEFAULT_PROFILE, RecordedLists
+
+__all__ = [
+    "ABSENT",
+    "ArchivedTrial",
+    "claims_json",
+    "differences",
+    "evidence_digests",
+    "headline",
+    "ranked",
+    "row_json",
+    "subject_of",
+    "trial_metrics",
+    "trial_of",
+]
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_GOLDEN_COMMENTS = "golden-comments"
+_LISTS = ("true_positives", "false_positives", "false_negatives")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArchivedTrial:
+    """One trial under one judge. ``judged`` is None without a score; ``problem`` then says why.
+
+    ``document`` is what an imported judgment leaves open, ``probabilities`` are by (candidate, golden).
+    ``key_is_younger`` says that the answer key was stored after the trial began (rule 14).
+    """
+
+    pull_request: str
+    round: int
+    succeeded: bool
+    review_ms: float | None
+    duration_seconds: float | None
+    judged: JudgedPullRequest | None
+    problem: str | None
+    document: Mapping[str, Any] = field(default_factory=dict)
+    probabilities: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    key_is_younger: bool = False
+
+
+def headline(protocol: str) -> str:
+    """The metric that ranks rows: macro grounded f (rule 11), macro f, or micro f of the strict counting."""
+    return "grounded_f" if protocol == "reviewbench" else "f"
+
+
+def subject_of(corpus: CorpusRecord) -> str:
+    """The subject of a trial identity: the corpus with its version."""
+    return f"{corpus.name} {corpus.version}"
+
+
+def evidence_digests(value: Any) -> set[str]:
+    """Every SHA-256 in a JSON value that says where evidence is."""
+    if isinstance(value, str):
+        return {value} if _DIGEST.fullmatch(value) else set()
+    if isinstance(value, Mapping):
+        return {digest for each in value.values() for digest in evidence_digests(each)}
+    if isinstance(value, list | tuple):
+        return {digest for each in value for digest in evidence_digests(each)}
+    return set()
+
+
+def trial_of(
+    review: ReviewRecord, judgment: JudgmentRecord, entry: CorpusEntry, round_number: int, corpus: CorpusRecord
+) -> ArchivedTrial:
+    """A trial under one judge, from the archive's own records."""
+    succeeded = next((each for each in review.attempts if each.outcome == "succeeded"), None)
+    return ArchivedTrial(
+        pull_request=review.pull_request,
+        round=round_number,
+        succeeded=succeeded is not None,
+        review_ms=succeeded.review_ms if succeeded else None,
+        duration_seconds=succeeded.duration_seconds if succeeded else None,
+        judged=JudgedPullRequest(
+            key=review.pull_request,
+            golden=entry.golden,
+            candidates=tuple(each.finding for each in review.candidates),
+            correspondences=judgment.correspondences(),
+            classifications=judgment.classifications,
+        )
+        if judgment.problem is None
+        else None,
+        problem=judgment.problem,
+        document=judgment.document or {},
+        probabilities=judgment.probabilities(),
+        key_is_younger=bool(review.attempts) and review.attempts[0].started_at < corpus.imported_at,
+    )
+
+
+def claims_json(protocol: str, judged: JudgedPullRequest) -> dict[str, Any]:
+    """What became of the candidates: by candidate the golden finding that it claims, and the golden ones covered."""
+    if protocol == "answer-key":
+        keyed = answer_key.resolve(judged)
+        return {
+            "claimed": {str(candidate): golden for candidate, golden in sorted(keyed.claimed.items())},
+            "intended": {str(candidate): golden for candidate, golden in sorted(keyed.intended.items())},
+            "found": sorted(keyed.found),
+            "unkeyed": list(keyed.unkeyed(len(judged.candidates))),
+        }
+    if protocol == _GOLDEN_COMMENTS:
+        check_correspondences(judged.correspondences, len(judged.golden), len(judged.candidates))
+        return {
+            "covered": sorted({golden for record in judged.correspondences for golden in record.golden}),
+            "matched": sorted(record.candidate for record in judged.correspondences if record.golden),
+        }
+    claims = claims_of(judged)
+    return {
+        "claimed": {str(candidate): golden for candidate, golden in sorted(claims.claimed.items())},
+        "covered": sorted(claims.covered),
+        "unmatched": list(claims.unmatched(len(judged.candidates))),
+    }
+
+
+def trial_metrics(
+    rules: Protocol, build: AgentBuild, identity: RowIdentity, judge: str, trial: ArchivedTrial
+) -> dict[str, Any] | None:
+    """The metrics of one scored trial, overall and by stratum; None where nothing can be scored."""
+    if trial.judged is None:
+        return None
+    if rules.name != _GOLDEN_COMMENTS:
+        only = to_json(rules.score([trial.judged]))["per_pull_request"][0]
+        return {name: value for name, value in only.items() if name != "key"}
+    if not trial.judged.golden:
+        return None
+    figures = _comments_json(build, identity, judge, [trial], [trial.pull_request])
+    kept = ("tp", "fp", "fn", "precision", "recall", "f", "matched_excluded_count", "match_unrecorded_count")
+    return {name: figures["strict"][name] for name in kept} | {
+        "compatible": {name: figures["compatible"][name] for name in ("tp", "fp", "fn", "precision", "recall", "f")}
+    }
+
+
+def row_json(
+    rules: Protocol,
+    build: AgentBuild,
+    identity: RowIdentity,
+    judge: str,
+    trials: Sequence[ArchivedTrial],
+    scorable: Sequence[str],
+) -> dict[str, Any]:
+    """The row of one build under one judge, without its rank.
+
+    ``scorable`` are the pull requests that a complete round of golden-comments has.
+    """
+    by_round = {
+        number: [trial for trial in trials if trial.round == number]
+        for number in sorted({trial.round for trial in trials})
+    }
+    row: dict[str, Any] = {
+        "build": build.build_id,
+        "agent": build.agent,
+        "row_identity": identity.model_dump(mode="json"),
+        "row_sha256": identity.sha256,
+        "key_is_younger_count": sum(trial.key_is_younger for trial in trials),
+    }
+    spent = {number: _round_duration(mine) for number, mine in by_round.items()}
+    if rules.name == _GOLDEN_COMMENTS:
+        row |= _comments_json(build, identity, judge, trials, scorable)
+        used = row["strict"]["rounds_used"]
+        row["ranked"] = bool(row["strict"]["ranked"]) and not row["key_is_younger_count"]
+        row["round_durations"] = {str(number): each.model_dump(mode="json") for number, each in spent.items()}
+    else:
+        row |= _scored_json(rules, by_round, spent)
+        used = row["rounds_used"]
+        complete = bool(used) and row["scored"] == row["planned"]
+        row["ranked"] = (
+            complete and row["macro"][headline(rules.name)]["mean"] is not None and not row["key_is_younger_count"]
+        )
+    row["duration"] = duration.across_rounds([spent[number] for number in used]).model_dump(mode="json")
+    return row
+
+
+def ranked(protocol: str, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with their ranks: 1 + how many ranked rows are strictly better; None for what is not ranked."""
+
+    def value(row: dict[str, Any]) -> float | None:
+        if not row["ranked"]:
+            return None
+        found = row["strict"]["f"] if protocol == _GOLDEN_COMMENTS else row["macro"][headline(protocol)]["mean"]
+        return None if found is None else float(found)
+
+    values = [value(row) for row in rows]
+    return [
+        row | {"rank": None if mine is None else 1 + sum(other is not None and other > mine for other in values)}
+        for row, mine in zip(rows, values, strict=True)
+    ]
+
+
+def differences(
+    stored: Any, recomputed: Any, at: tuple[str | int, ...] = ()
+) -> Iterator[tuple[tuple[str | int, ...], Any, Any]]:
+    """Every place where two JSON values differ, with both values. Numbers must be equal to the last digit."""
+    if isinstance(stored, dict) and isinstance(recomputed, dict):
+        for name in sorted(stored.keys() | recomputed.keys()):
+            yield from differences(stored.get(name, ABSENT), recomputed.get(name, ABSENT), (*at, name))
+    elif isinstance(stored, list) and isinstance(recomputed, list) and len(stored) == len(recomputed):
+        for place, (mine, other) in enumerate(zip(stored, recomputed, strict=True)):
+            yield from differences(mine, other, (*at, place))
+    elif isinstance(stored, bool) is not isinstance(recomputed, bool) or stored != recomputed:
+        yield at, stored, recomputed
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "absent"
+
+
+#: Stands for a field that one of two compared values lacks.
+ABSENT = _Absent()
+
+
+def _scored_json(
+    rules: Protocol, by_round: Mapping[int, Sequence[ArchivedTrial]], spent: Mapping[int, RoundDuration]
+) -> dict[str, Any]:
+    scores = {}
+    for number, trials in by_round.items():
+        judged = [trial.judged for trial in trials if trial.judged is not None]
+        scores[number] = (rules.score(judged) if judged else None, len(judged), len(trials))
+    names = [name for name, info in rules.measures.metric_set.model_fields.items() if info.annotation is not int]
+    counts = [name for name in rules.measures.metric_set.model_fields if name not in names]
+
+    def across(level: str, metric: str) -> AcrossRounds:
+        return distribution.across_rounds(
+            [
+                RoundValue(
+                    number=number,
+                    value=None if score is None else getattr(getattr(score, level).overall, metric),
+                    scored=scored,
+                    planned=planned,
+                )
+                for number, (score, scored, planned) in scores.items()
+            ]
+        )
+
+    means = {level: {metric: across(level, metric) for metric in names} for level in ("macro", "micro")}
+    lead = means["macro"][headline(rules.name)]
+    used = [score for number, (score, _, _) in scores.items() if number in lead.used and score is not None]
+    rounds = []
+    for number, (score, scored, planned) in scores.items():
+        document = None if score is None else to_json(score)
+        rounds.append(
+            {
+                "round": number,
+                "scored": scored,
+                "planned": planned,
+                "problems": [
+                    {"pull_request": trial.pull_request, "problem": trial.problem}
+                    for trial in by_round[number]
+                    if trial.judged is None
+                ],
+                "score": document and {name: document[name] for name in document if name != "per_pull_request"},
+                "duration": spent[number].model_dump(mode="json"),
+            }
+        )
+    return {
+        "rounds": rounds,
+        "rounds_used": list(lead.used),
+        "rounds_left_out": list(lead.left_out),
+        "scored": lead.scored,
+        "planned": lead.planned,
+        **{level: {name: _across_json(value) for name, value in values.items()} for level, values in means.items()},
+        "counts": {name: sum(getattr(score.micro.overall, name) for score in used) for name in counts},
+    }
+
+
+def _comments_json(
+    build: AgentBuild, identity: RowIdentity, judge: str, trials: Sequence[ArchivedTrial], scorable: Sequence[str]
+) -> dict[str, Any]:
+    """The row counted both ways (rules 18 and 19)."""
+    mine = [(build, identity, [_comment_trial(trial) for trial in trials])]
+    strict = strict_rows(mine, judge=judge, pull_requests=scorable, profile=DEFAULT_PROFILE)[0]
+    compatible = compatible_rows(mine, judge=judge)[0]
+    return {
+        "strict": {"ranked": strict.ranked, "profile": DEFAULT_PROFILE, **strict.figures},
+        "compatible": {"ranked": compatible.ranked, **compatible.figures},
+    }
+
+
+def _comment_trial(trial: ArchivedTrial) -> CommentTrial:
+    document = trial.document
+    record = document.get("recorded")
+    recorded = None
+    if trial.judged is not None and isinstance(record, dict) and all(name in record for name in _LISTS):
+        recorded = RecordedLists(*(record[name] for name in _LISTS))
+    return CommentTrial(
+        pull_request=trial.pull_request,
+        round=trial.round,
+        judged=trial.judged,
+        problem=trial.problem,
+        dedup_groups=document.get("dedup_groups", ()),
+        match_unrecorded=frozenset(document.get("match_unrecorded", ())),
+        golden_unjudged=frozenset(document.get("golden_unjudged", ())),
+        golden_categories={int(place): name for place, name in document.get("golden_categories", {}).items()},
+        recorded=recorded,
+        probabilities=trial.probabilities,
+    )
+
+
+def _round_duration(trials: Sequence[ArchivedTrial]) -> RoundDuration:
+    return duration.round_duration(
+        [
+            Measurement(
+                pull_request=trial.pull_request, review_ms=trial.review_ms, duration_seconds=trial.duration_seconds
+            )
+            for trial in trials
+            if trial.succeeded
+        ]
+    )
+
+
+def _across_json(value: AcrossRounds) -> dict[str, Any]:
+    return {
+        "mean": value.mean,
+        "std": value.std,
+        "rounds": [each.value for each in value.rounds],
+        "reason": value.reason,
+    }
