@@ -28,7 +28,7 @@ from crb_core.store import Store, open_store
 from crb_core.store.steps import AttemptLimits, interrupt
 from crb_scheduler.broker import EmbeddedBroker
 from crb_scheduler.loop import run_scheduler
-from crb_worker.app import make_app
+from crb_worker.app import BrokerClient, make_app
 from crb_worker.sandbox.select import open_sandbox
 
 __all__ = ["LocalFarm", "open_home", "stop_on_signals"]
@@ -112,6 +112,13 @@ class LocalFarm:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._end(deliberate=kind is not None)
+
+    def nudge(self) -> None:
+        """Let the scheduler look at once, after rows were planned while it runs."""
+        assert self._broker is not None
+        client = BrokerClient(self._broker.url)
+        client.nudge()
+        client.close()
 
     def check(self) -> None:
         """Raise UnavailableError when the worker process has ended, with the last line of its log."""

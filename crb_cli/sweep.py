@@ -324,8 +324,12 @@ def run_or_leave_to_the_farm(settings: Settings, sweeps: Sequence[str], *, quiet
     from crb_cli.farm import LocalFarm, stop_on_signals
     from crb_cli.watch import follow, print_failures
     from crb_core.store.sweeps import find_sweep
+    from crb_worker.app import BrokerClient
 
     if settings.broker_url is not None:
+        client = BrokerClient(settings.broker_url)
+        client.nudge()
+        client.close()
         if not quiet:
             for name in sweeps:
                 console.print(plain(f"`crb sweep watch {name}` follows it; scheduler and workers do the rest."))

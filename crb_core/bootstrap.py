@@ -21,16 +21,16 @@ for fewer than 16,384 pull requests.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crb_core.errors import InputError
-from crb_core.fast_aggregate import FastScores, f_measure_array, ratio_arrays
+from crb_core.fast_aggregate import f_measure_array
 from crb_core.finding import Record
 from crb_core.recipes import Floats, Recipe
+from crb_core.samples import Sample, complete_keys, restricted
 
 __all__ = [
     "CONFIDENCE",
@@ -40,8 +40,6 @@ __all__ = [
     "Comparison",
     "Interval",
     "LevelName",
-    "Sample",
-    "sample_of",
 ]
 
 CONFIDENCE = 0.95
@@ -81,66 +79,6 @@ class Comparison(Record):
     pull_requests: int
     rounds: tuple[int, ...]
     reason: str | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """One build's results by pull request, in the order of their keys.
-
-    ``data`` has shape (pull requests, rounds, names): for every ratio its value and whether it is defined, and every
-    count. ``present`` says by pull request and round whether there is a score. ``undefined`` are the ratios that the
-    whole withholds (rule 10).
-    """
-
-    recipe: Recipe
-    beta: float
-    keys: tuple[str, ...]
-    rounds: tuple[int, ...]
-    names: tuple[str, ...]
-    data: Floats
-    present: NDArray[np.bool_]
-    undefined: frozenset[str]
-
-
-def sample_of(scores: FastScores, rounds: Mapping[int, int]) -> Sample:
-    """The sample of one build: ``rounds`` maps a round's number to its group. Only the level of the whole is used."""
-    arrays, recipe = scores.arrays, scores.arrays.recipe
-    groups = list(rounds.values())
-    columns = {name: column[:, :1, groups] for name, column in scores.counted.columns.items()}
-    values, _ = ratio_arrays(recipe, columns, scores.counted.subset)
-    names, stacked = [], []
-    for place, (name, (_, below)) in enumerate(recipe.ratios.items()):
-        denominator = sum((columns[each.removeprefix("-")] * (-1 if each.startswith("-") else 1)) for each in below)
-        defined = np.asarray(denominator) > 0
-        if name in recipe.needs_labels:
-            defined &= (columns["unclassified_count"] == 0) & (not scores.counted.subset.restricts_goldens_only)
-        names += [f"value {name}", f"defined {name}"]
-        stacked += [values[:, place, 0], defined[:, 0].astype(np.float64)]
-    for name, column in columns.items():
-        names.append(f"count {name}")
-        stacked.append(column[:, 0])
-    table = np.stack(stacked, axis=-1)
-    pull_requests = arrays.position_pull_request.reshape(arrays.slots, len(arrays.groups))[:, groups]
-    known = sorted({int(number) for number in pull_requests[pull_requests >= 0]}, key=arrays.pull_requests.__getitem__)
-    row = {number: place for place, number in enumerate(known)}
-    data = np.zeros((len(known), len(groups), len(names)))
-    present = np.zeros((len(known), len(groups)), dtype=np.bool_)
-    for slot, column in zip(*np.nonzero(pull_requests >= 0), strict=True):
-        place = row[int(pull_requests[slot, column])]
-        data[place, column] = table[slot, column]
-        present[place, column] = True
-    withheld = any(scores.total["unclassified_count"][0, group] for group in groups)
-    hidden = withheld or scores.counted.subset.restricts_goldens_only
-    return Sample(
-        recipe=recipe,
-        beta=scores.beta,
-        keys=tuple(arrays.pull_requests[number] for number in known),
-        rounds=tuple(rounds),
-        names=tuple(names),
-        data=data,
-        present=present,
-        undefined=recipe.needs_labels if hidden else frozenset(),
-    )
 
 
 #: Pull requests and rounds of a comparison.
@@ -217,7 +155,7 @@ class Bootstrap:
     def compare(self, one: Sample, other: Sample, metric: str, level: LevelName = "macro") -> Comparison:
         """``one`` minus ``other`` on what both have scored."""
         rounds = tuple(number for number in one.rounds if number in other.rounds)
-        shared = [_complete_keys(sample, rounds) for sample in (one, other)]
+        shared = [complete_keys(sample, rounds) for sample in (one, other)]
         keys = tuple(key for key in shared[0] if key in set(shared[1]))
         exact = 2 ** min(len(keys), 64) <= self.resamples
 
@@ -228,7 +166,7 @@ class Bootstrap:
 
         if not rounds or not keys:
             return answer(reason="no pull request was scored in the same round for both")
-        mine, theirs = (_restricted(sample, keys, rounds) for sample in (one, other))
+        mine, theirs = (restricted(sample, keys, rounds) for sample in (one, other))
         left, right = (_estimate(sample, level, metric) for sample in (mine, theirs))
         if left is None or right is None:
             return answer(reason="the metric is undefined")
@@ -270,7 +208,7 @@ class Bootstrap:
 
     def _resampled_values(self, sample: Sample, part: _Part, level: LevelName, metric: str) -> Floats:
         if (sample, part, level, metric) not in self._values:
-            found = self._values_of([_restricted(sample, *part)], level, [metric])[metric][:, 0]
+            found = self._values_of([restricted(sample, *part)], level, [metric])[metric][:, 0]
             self._values[sample, part, level, metric] = found
         return self._values[sample, part, level, metric]
 
@@ -280,7 +218,7 @@ class Bootstrap:
             needed = _needed(sample.recipe, level, metric)
             chunks = [
                 chunk
-                for _, chunk in _products(self._matrix("swaps", len(part[0])), [_restricted(sample, *part)], needed)
+                for _, chunk in _products(self._matrix("swaps", len(part[0])), [restricted(sample, *part)], needed)
             ]
             found = {name: np.concatenate([chunk[name][:, 0] for chunk in chunks]) for name in needed}
             self._swap_sums[sample, part, level, metric] = found
@@ -395,25 +333,3 @@ def _estimate(sample: Sample, level: LevelName, metric: str) -> float | None:
         return None
     value = float(_statistic(sample, _totals(sample, level, metric), level, metric))
     return None if value != value else value
-
-
-def _complete_keys(sample: Sample, rounds: Sequence[int]) -> list[str]:
-    columns = [sample.rounds.index(number) for number in rounds]
-    return [key for place, key in enumerate(sample.keys) if sample.present[place, columns].all()]
-
-
-def _restricted(sample: Sample, keys: tuple[str, ...], rounds: tuple[int, ...]) -> Sample:
-    if keys == sample.keys and rounds == sample.rounds:
-        return sample
-    rows = [sample.keys.index(key) for key in keys]
-    columns = [sample.rounds.index(number) for number in rounds]
-    return Sample(
-        recipe=sample.recipe,
-        beta=sample.beta,
-        keys=keys,
-        rounds=rounds,
-        names=sample.names,
-        data=sample.data[rows][:, columns],
-        present=sample.present[rows][:, columns],
-        undefined=sample.undefined,
-    )

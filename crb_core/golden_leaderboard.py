@@ -54,13 +54,15 @@ class CommentTrial:
     ``match_unrecorded`` are candidates of which only is known that they are no false positives, ``golden_unjudged``
     golden comments that were not judged, ``golden_categories`` categories that only the judgment records, all by
     position. ``recorded`` are an imported judgment's lists; ``probabilities`` by (candidate, golden) stand in for the
-    public tool's confidence. ``judged`` is None without a score; ``problem`` says why.
+    public tool's confidence. ``judged`` is None without a score; ``problem`` says why. ``unscorable`` says why the
+    strict counting cannot use a judgment that has recorded lists.
     """
 
     pull_request: str
     round: int
     judged: JudgedPullRequest | None
     problem: str | None = None
+    unscorable: str | None = None
     dedup_groups: DedupGroups = ()
     match_unrecorded: Collection[int] = ()
     golden_unjudged: frozenset[int] = frozenset()
@@ -211,7 +213,11 @@ def _ranked(rows: Iterable[CommentRow]) -> tuple[CommentRow, ...]:
 
 def _problems(trials: Iterable[CommentTrial]) -> list[dict[str, Any]]:
     return [
-        {"pull_request": trial.pull_request, "round": trial.round, "problem": trial.problem or "no score"}
+        {
+            "pull_request": trial.pull_request,
+            "round": trial.round,
+            "problem": trial.problem or trial.unscorable or "no score",
+        }
         for trial in trials
     ]
 
@@ -242,9 +248,9 @@ def _strict_row(
     problems: list[dict[str, Any]] = []
     for number in sorted({trial.round for trial in trials}):
         mine = [trial for trial in trials if trial.round == number and trial.pull_request in pull_requests]
-        usable = [(trial, _judged_part(trial)) for trial in mine if trial.judged is not None]
+        usable = [(trial, _judged_part(trial)) for trial in mine if _is_usable(trial)]
         there = {trial.pull_request for trial in mine}
-        problems += _problems(trial for trial in mine if trial.judged is None)
+        problems += _problems(trial for trial in mine if not _is_usable(trial))
         problems += [
             {"pull_request": key, "round": number, "problem": "not reviewed"}
             for key in pull_requests
@@ -279,7 +285,7 @@ def _strict_row(
     macro = {metric: across("macro", metric) for metric in _METRICS}
     headline = micro["f"]
     used = [result.micro.overall for number, result in scores.items() if result is not None and number in headline.used]
-    judged_trials = [trial for trial in trials if trial.round in headline.used and trial.judged is not None]
+    judged_trials = [trial for trial in trials if trial.round in headline.used and _is_usable(trial)]
     unjudged = sum(len(trial.golden_unjudged) for trial in judged_trials)
     outside = sum(golden.label.category is None for trial in judged_trials for golden in _judged_part(trial).golden)
     complete = bool(headline.used) and headline.scored == headline.planned
@@ -325,6 +331,10 @@ def _strict_row(
             "problems": problems,
         },
     )
+
+
+def _is_usable(trial: CommentTrial) -> bool:
+    return trial.judged is not None and trial.unscorable is None
 
 
 def _judged_part(trial: CommentTrial) -> JudgedPullRequest:

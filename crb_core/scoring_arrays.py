@@ -6,7 +6,7 @@ round of one agent build); groups with fewer pull requests are padded with empty
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -68,10 +68,17 @@ class ScoringArrays:
 
 
 class ArraysBuilder:
-    """Builds the arrays trial by trial, making the claims."""
+    """Builds the arrays trial by trial, making the claims.
 
-    def __init__(self, recipe: Recipe, groups: Sequence[Hashable]) -> None:
+    ``leave_out`` says of a producer whether its golden findings are dropped before claims are made (rule 8).
+    """
+
+    def __init__(
+        self, recipe: Recipe, groups: Sequence[Hashable], *, leave_out: Callable[[str], bool] | None = None
+    ) -> None:
         self._recipe = recipe
+        self._leave_out = leave_out
+        self._kept: list[dict[int, int] | None] = []
         self._groups = {name: place for place, name in enumerate(groups)}
         if len(self._groups) != len(groups):
             raise ValueError("a group is named twice")
@@ -95,12 +102,19 @@ class ArraysBuilder:
             raise ValueError(f"pull request {key} is given twice")
         number = self._keys[key] = len(self._keys)
         self._first[key] = len(self._golden)
-        for label, producer in golden:
+        kept: dict[int, int] = {}
+        size = 0
+        for position, (label, producer) in enumerate(golden):
+            size += 1
+            if self._leave_out is not None and self._leave_out(producer):
+                continue
+            kept[position] = len(kept)
             code = self._producers.setdefault(producer, len(self._producers))
             self._golden.append((number, label["tp_fp"] == "tp", code))
             for axis, codes in self._golden_codes.items():
                 codes.append(self._code(axis, label.get(axis)))
-        self._golden_sizes.append(len(self._golden) - self._first[key])
+        self._golden_sizes.append(size)
+        self._kept.append(None if len(kept) == size else kept)
 
     def knows(self, key: str) -> bool:
         return key in self._keys
@@ -127,7 +141,7 @@ class ArraysBuilder:
                 remedy="Score one round of one agent build at a time",
             )
         self._seen.add((column, number))
-        size = self._golden_sizes[number]
+        size, kept = self._golden_sizes[number], self._kept[number]
         position = self._filled[column] * len(self._groups) + column
         self._filled[column] += 1
         settled: set[int] = set()
@@ -139,6 +153,8 @@ class ArraysBuilder:
                     f"pull request {key}: a match names candidate {candidate} and golden {list(goldens)}, but there "
                     f"are {candidates} candidates and {size} golden findings"
                 )
+            if kept is not None:
+                goldens = [kept[golden] for golden in goldens if golden in kept]
             claim = trade_off = None
             for golden in goldens:
                 if recipe.has_intended and not self._golden[offset + golden][1]:
@@ -237,13 +253,18 @@ class ArraysBuilder:
         )
 
 
-def arrays_of(groups: Mapping[Hashable, Sequence[JudgedPullRequest]], protocol: str = "reviewbench") -> ScoringArrays:
-    """The arrays of judged pull requests by group.
+def arrays_of(
+    groups: Mapping[Any, Sequence[JudgedPullRequest]],
+    protocol: str = "reviewbench",
+    *,
+    leave_out: Callable[[str], bool] | None = None,
+) -> ScoringArrays:
+    """The arrays of judged pull requests by group; ``leave_out`` as for ``ArraysBuilder``.
 
     InputError for a contradictory judgment, and for a pull request whose golden findings differ between groups: such
     trials have other answer keys and cannot be compared.
     """
-    builder = ArraysBuilder(recipe_named(protocol), list(groups))
+    builder = ArraysBuilder(recipe_named(protocol), list(groups), leave_out=leave_out)
     golden: dict[str, Any] = {}
     for group, judged in groups.items():
         for pr in judged:

@@ -24,9 +24,8 @@ LABEL = {"crb.tests": "service"}
 @functools.cache
 def docker_problem() -> str | None:
     """Why tests cannot use a Docker engine; None when one answers."""
-    from docker.errors import DockerException
-
     import docker
+    from docker.errors import DockerException
 
     try:
         client = docker.from_env(timeout=10)
@@ -41,9 +40,8 @@ def docker_problem() -> str | None:
 
 def _start(container: Any) -> Any:
     """Start a testcontainer; skips, with the reason, where its image cannot be had."""
-    from docker.errors import DockerException, ImageNotFound
-
     import docker
+    from docker.errors import DockerException, ImageNotFound
 
     if problem := docker_problem():
         pytest.skip(problem)

@@ -103,6 +103,8 @@ class EvaluationReader:
         self._report_displaced(unrecorded, matched)
         unrecorded |= {candidate for _, candidate in failed if candidate not in matched}
         categories = self._categories(lists)
+        if self._unknown_errors(record):
+            document["unscorable"] = "the judge failed on pairs that its record does not name"
         if unrecorded:
             document["match_unrecorded"] = sorted(unrecorded)
         if unjudged:
@@ -273,6 +275,23 @@ class EvaluationReader:
                 self._odd("error without a known pair", "it cannot be said what it concerns", "errors", place)
             failed += at
         return failed
+
+    def _unknown_errors(self, record: Mapping[str, Any]) -> int:
+        """How many failures cannot be told to concern a pair: those could be any."""
+        errors = record.get("errors")
+        listed = errors if isinstance(errors, list) else []
+        known = [
+            item
+            for item in listed
+            if isinstance(item, dict)
+            and isinstance(item.get("golden"), str)
+            and isinstance(item.get("candidate"), str)
+            and item["golden"] in self._golden_at
+            and item["candidate"] in self._candidate_at
+        ]
+        stated = record.get("errors_count")
+        counted = stated if isinstance(stated, int) and not isinstance(stated, bool) else 0
+        return max(len(listed), counted) - len(known)
 
     def _check_contradictions(self, golden: set[int], candidates: set[int]) -> None:
         for place in sorted(golden):

@@ -29,6 +29,9 @@ __all__ = [
     "Irregularities",
     "Irregularity",
     "JsonFile",
+    "check_agent",
+    "kind_of",
+    "require_keys",
     "shown",
 ]
 
@@ -243,14 +246,6 @@ def check_agent(name: str | None) -> str | None:
             remedy="A name is one line of 1 to 128 characters without control characters or blanks at its ends",
         )
     return name
-
-
-def read_one(path: Path) -> Any:
-    """The value of one JSON file; InputError with its place where it is none."""
-    problems = Problems()
-    value = problems.json(path)
-    problems.raise_first()
-    return value
 
 
 def require_keys(keys: Sequence[str], key: str, where: Where) -> str:

@@ -89,6 +89,7 @@ def _trial(trial: TrialResult, document: dict[str, Any], probabilities: dict[tup
         round=trial.round,
         judged=trial.judged,
         problem=trial.problem,
+        unscorable=document.get("unscorable"),
         dedup_groups=document.get("dedup_groups", ()),
         match_unrecorded=frozenset(document.get("match_unrecorded", ())),
         golden_unjudged=frozenset(document.get("golden_unjudged", ())),

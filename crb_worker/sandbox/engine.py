@@ -16,13 +16,13 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import docker
 import docker.errors
 import docker.types
 import docker.utils
 import requests
 import urllib3
 
-import docker
 from crb_core.agent import Outcome
 from crb_core.errors import UnavailableError
 from crb_worker.sandbox.folder import remove_tree

@@ -131,6 +131,16 @@ def test_an_incomplete_round_is_shown_and_not_averaged() -> None:
     assert (partial.figures["reviews"], partial.figures["planned"], partial.ranked) == (1, 3, False)
 
 
+def test_a_judgment_that_failed_on_unnamed_pairs_has_recorded_lists_only() -> None:
+    """Strictly it has no score; the public tool's counting takes its lists."""
+    value = judged("a", ["bug"], ["x"], [(0, 0)])
+    mine = [trial(value, recorded=RecordedLists(["g"], [], []), unscorable="failed")]
+    row = strict(mine)
+    assert (counts(row), row.figures["problems"][0]["problem"]) == ((None, None, None), "failed")
+    (compatible,) = compatible_rows([(BUILD, IDENTITY, mine)], judge="j")
+    assert counts(compatible) == (1, 0, 0)
+
+
 def test_rounds_are_averaged() -> None:
     """Counts are summed over rounds, ratios are the mean of the rounds' ratios (rule 11)."""
     hit, miss = judged("a", ["bug"], ["x"], [(0, 0)]), judged("a", ["bug"], ["x"], [])

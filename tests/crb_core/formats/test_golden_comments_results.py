@@ -208,6 +208,14 @@ def test_a_failed_pair_leaves_both_sides_open(tmp_path: Path) -> None:
     assert kinds(found)["pair that the judge failed on"] == 1
 
 
+@pytest.mark.parametrize("change", [{"errors": ["boom"]}, {"errors_count": 2}])
+def test_a_failure_that_names_no_pair_leaves_the_judgment_unscored(tmp_path: Path, change: dict[str, Any]) -> None:
+    """It could concern any pair, so only the recorded lists can be counted."""
+    result = judgment(read(tmp_path, **{EVALUATIONS: changed(**change)}))
+    assert result.document["unscorable"] == "the judge failed on pairs that its record does not name"
+    assert result.problem is None
+
+
 def test_golden_comments_of_another_version_are_reported(tmp_path: Path) -> None:
     """A comment that the corpus has not, and one that the evaluation has not, are no match and no miss."""
     value = changed(false_negatives=[{"golden_comment": "Old wording", "severity": "Low"}])

@@ -45,7 +45,9 @@ def snapshot_of(folder: Path, pull_request: PullRequest) -> Snapshot:
 
 
 def finding(message: str, *, file: str = "ledger/api.py", line: int = 10, end: int | None = None) -> CandidateFinding:
-    return CandidateFinding(file=file, start_line=line, end_line=end or line, message=message, producer="producer-of-candidate")
+    return CandidateFinding(
+        file=file, start_line=line, end_line=end or line, message=message, producer="producer-of-candidate"
+    )
 
 
 def golden(message: str, *, file: str = "ledger/api.py", line: int = 10) -> GoldenFinding:

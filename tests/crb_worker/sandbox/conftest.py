@@ -6,9 +6,9 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import docker
 import pytest
 
-import docker
 from crb_worker.sandbox.contract import Sandbox
 from crb_worker.sandbox.docker import BASE_IMAGE, DockerSandbox
 from crb_worker.sandbox.process import ProcessSandbox

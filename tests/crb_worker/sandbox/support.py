@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import docker
+
 from crb_core.agent import AgentBuild, Limits, Secrets
 from crb_core.pull_request import PullRequest
 from crb_worker.sandbox.contract import FARM_LABEL, AttemptRequest, AttemptResult, Sandbox

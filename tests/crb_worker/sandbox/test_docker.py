@@ -16,9 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import docker
 import pytest
 
-import docker
 from crb_core.agent import Outcome, Secrets
 from crb_core.errors import InputError, UnavailableError
 from crb_worker.sandbox.contract import ATTEMPT_LABEL, FARM_LABEL, AttemptRequest, AttemptResult
