@@ -1,34 +1,80 @@
-"""``crb leaderboard``: the rows of a sweep under one judge or several."""
+"""``crb leaderboard``: the rows of a sweep under one judge or several, and what else is made of them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
+from typer.core import TyperGroup
 
-from crb_cli.output import JsonFlag, console, plain, print_json
+from crb_cli import filters
+from crb_cli.leaderboard_table import print_leaderboard
+from crb_cli.output import JsonFlag, print_json
 from crb_core.settings import load_settings
 
 if TYPE_CHECKING:
-    from crb_core.distribution import AcrossRounds
-    from crb_core.leaderboard import Leaderboard, Row
+    from crb_core.ablation import Exclusion
+    from crb_core.leaderboard import Leaderboard
+    from crb_core.rows import Measured
     from crb_core.store import Store
+    from crb_core.store.measured import StoredSweep
     from crb_core.store.results import StoredJudge, SweepResults
     from crb_core.strata import Subset
 
-__all__ = ["build_leaderboard", "leaderboard", "print_leaderboard"]
+__all__ = [
+    "app",
+    "board_json",
+    "build_leaderboard",
+    "chosen_sweep",
+    "judge_json",
+    "leaderboard",
+    "load_board",
+    "open_sweep",
+    "print_leaderboard",
+]
+
+#: What is printed without a sub-command, so that ``crb leaderboard SWEEP`` needs none.
+DEFAULT = "show"
 
 
+class _Group(TyperGroup):
+    """Takes everything that is no sub-command as arguments of the default one."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or (args[0] not in self.commands and args[0] not in {"--help", "-h"}):
+            args = [DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_Group,
+    add_completion=False,
+    help="Print the leaderboard of a sweep; compare, submit, and look into cost and producers.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def root() -> None:
+    """Print the leaderboard of a sweep; compare, submit, and look into cost and producers."""
+
+
+@app.command(DEFAULT)
 def leaderboard(
     sweep: Annotated[str | None, typer.Argument(help="Name or id of the sweep; the newest by default.")] = None,
     judge: Annotated[
         list[str] | None, typer.Option(help="Judge by name or fingerprint (repeatable); all of the sweep's by default.")
     ] = None,
-    severity: Annotated[list[str] | None, typer.Option(help="Only findings of this severity (repeatable).")] = None,
-    category: Annotated[list[str] | None, typer.Option(help="Only findings of this category (repeatable).")] = None,
-    beta: Annotated[float, typer.Option(help="Beta of the F score, 0.1 to 10; below 1 favours precision.")] = 1.0,
+    severity: filters.Severity = None,
+    category: filters.Category = None,
+    scope: filters.Scope = None,
+    difficulty: filters.Difficulty = None,
+    context_required: filters.ContextRequired = None,
+    actionability: filters.Actionability = None,
+    producer: filters.Producer = None,
+    exclude_producer: filters.ExcludeProducer = None,
+    beta: filters.Beta = 1.0,
     protocol: Annotated[
         str | None, typer.Option(help="The newest sweep of this protocol; a named sweep must be of it.")
     ] = None,
@@ -41,22 +87,40 @@ def leaderboard(
     no_dedup: Annotated[
         bool, typer.Option("--no-dedup", help="golden-comments: count every candidate, not every dedup group.")
     ] = False,
-    sort: Annotated[str, typer.Option(help="Macro metric that ranks the rows.")] = "grounded_f",
+    sort: Annotated[
+        str | None, typer.Option(help="Macro metric that ranks the rows; the protocol's F by default.")
+    ] = None,
     allow_partial: Annotated[
         bool, typer.Option("--allow-partial", help="Also average incomplete rounds; such rows are not ranked.")
     ] = False,
+    pull_requests: Annotated[
+        bool, typer.Option("--pull-requests/--no-pull-requests", help="With --json: every pull request's metrics.")
+    ] = True,
     as_json: JsonFlag = False,
 ) -> None:
-    """Print grounded and augmented precision and recall, macro and micro, with duration, over the rounds."""
+    """Print precision, recall and F, macro and micro, with 95% intervals and duration, over the rounds.
+
+    Rows that share a letter cannot be told apart.
+    """
     from crb_cli import golden_comments
+    from crb_core.errors import InputError
     from crb_core.store import open_store
-    from crb_core.store.results import find_judge, sweep_judges
     from crb_core.strata import Subset
 
     store = open_store(load_settings().resolved_store_url)
-    subset = Subset.parse(severity=severity, category=category)
-    sweep_id, sweep_protocol = _sweep(store, sweep, protocol)
+    subset = Subset.parse(
+        severity=severity,
+        category=category,
+        scope=scope,
+        difficulty=difficulty,
+        context_required=context_required,
+        actionability=actionability,
+        producer=producer,
+    )
+    sweep_id, sweep_protocol = chosen_sweep(store, sweep, protocol)
     if sweep_protocol == golden_comments.PROTOCOL:
+        if exclude_producer:
+            raise InputError("--exclude-producer is for protocols with claims; this sweep is of golden-comments")
         golden_comments.leaderboard(
             store,
             sweep_id,
@@ -73,19 +137,98 @@ def leaderboard(
         )
         return
     golden_comments.refuse_options(sweep_protocol, compatible=compatible, profile=profile, no_dedup=no_dedup)
-    with store.read() as connection:
-        judges = (
-            [find_judge(connection, sweep_id, name) for name in judge] if judge else sweep_judges(connection, sweep_id)
-        )
     boards = [
-        build_leaderboard(store, sweep_id, each, beta=beta, subset=subset, sort=sort, allow_partial=allow_partial)
-        for each in judges
+        load_board(
+            store,
+            sweep_id,
+            each,
+            beta=beta,
+            subset=subset,
+            sort=sort,
+            allow_partial=allow_partial,
+            exclude_producers=exclude_producer or (),
+        )
+        for each in _judges(store, sweep_id, judge)
     ]
     if as_json:
-        print_json({"leaderboards": [board_json(board, results) for board, results in boards]})
+        print_json(
+            {
+                "leaderboards": [
+                    board_json(board, about, excluded, pull_requests=pull_requests) for board, about, excluded in boards
+                ]
+            }
+        )
         return
-    for board, results in boards:
-        print_leaderboard(board, results)
+    for board, about, excluded in boards:
+        print_leaderboard(board, about, excluded)
+
+
+def _judges(store: Store, sweep_id: str, names: Sequence[str] | None) -> list[StoredJudge]:
+    from crb_core.errors import InputError
+    from crb_core.store.results import find_judge, sweep_judges
+
+    with store.read() as connection:
+        found = (
+            [find_judge(connection, sweep_id, name) for name in names] if names else sweep_judges(connection, sweep_id)
+        )
+    if not found:
+        raise InputError("The sweep has no judge", remedy="Judge it with `crb judge run`")
+    return found
+
+
+def open_sweep(sweep: str | None, judge: str | None) -> tuple[Store, StoredSweep]:
+    """The store, and a sweep of a protocol with claims under one judge."""
+    from crb_core.store import open_store
+    from crb_core.store.measured import load_sweep
+
+    store = open_store(load_settings().resolved_store_url)
+    sweep_id, _ = chosen_sweep(store, sweep, None)
+    chosen = _judges(store, sweep_id, [judge] if judge else None)[0]
+    with store.read() as connection:
+        return store, load_sweep(connection, sweep_id, chosen)
+
+
+def load_board(
+    store: Store,
+    sweep_id: str,
+    judge: StoredJudge,
+    *,
+    beta: float = 1.0,
+    subset: Subset | None = None,
+    sort: str | None = None,
+    allow_partial: bool = False,
+    exclude_producers: Sequence[str] = (),
+) -> tuple[Leaderboard, StoredSweep, Exclusion | None]:
+    """A sweep's leaderboard under one judge, computed anew from what is stored."""
+    from crb_core.ablation import check_prefixes
+    from crb_core.bootstrap import Bootstrap
+    from crb_core.leaderboard import leaderboard as compute
+    from crb_core.store.measured import load_sweep
+    from crb_core.strata import EVERYTHING
+
+    with store.read() as connection:
+        about = load_sweep(connection, sweep_id, judge)
+    prefixes = check_prefixes(exclude_producers)
+    excluded = about.exclusion(prefixes) if prefixes else None
+    measured = about.measured(prefixes)
+    _check_subset(subset, measured)
+    board = compute(
+        measured,
+        beta=beta,
+        subset=subset or EVERYTHING,
+        sort=sort,
+        allow_partial=allow_partial,
+        bootstrap=Bootstrap(),
+    )
+    return board, about, excluded
+
+
+def _check_subset(subset: Subset | None, measured: Measured) -> None:
+    from crb_core.protocols import protocol_named
+
+    if subset is not None:
+        protocol_named(measured.protocol).check_subset(subset)
+        filters.check_producers(subset, measured.arrays.producers)
 
 
 def build_leaderboard(
@@ -95,160 +238,48 @@ def build_leaderboard(
     *,
     beta: float = 1.0,
     subset: Subset | None = None,
-    sort: str = "grounded_f",
+    sort: str | None = None,
     allow_partial: bool = False,
 ) -> tuple[Leaderboard, SweepResults]:
-    """A sweep's leaderboard under one judge, computed anew from what is stored."""
-    from crb_core.identity import RowIdentity
-    from crb_core.leaderboard import Trial
-    from crb_core.leaderboard import leaderboard as compute
+    """A sweep's leaderboard under one judge, with every finding and judgment behind it."""
     from crb_core.store.results import load_results
-    from crb_core.strata import EVERYTHING
 
+    board, _, _ = load_board(store, sweep_id, judge, beta=beta, subset=subset, sort=sort, allow_partial=allow_partial)
     with store.read() as connection:
-        results = load_results(connection, sweep_id, judge)
-    board = compute(
-        [
-            (
-                build,
-                RowIdentity.of_build(
-                    build,
-                    corpus_fingerprint=results.corpus_fingerprint,
-                    protocol=results.protocol,
-                    judge=judge.judge_id,
-                ),
-                [
-                    Trial(
-                        pull_request=trial.pull_request,
-                        round=trial.round,
-                        judged=trial.judged,
-                        review_ms=trial.review_ms,
-                        succeeded=trial.succeeded,
-                        problem=trial.problem,
-                        duration_seconds=trial.duration_seconds,
-                    )
-                    for trial in results.trials
-                    if trial.build_id == build.build_id
-                ],
-            )
-            for build in results.builds
-        ],
-        beta=beta,
-        subset=subset or EVERYTHING,
-        sort=sort,
-        allow_partial=allow_partial,
-    )
-    return board, results
+        return board, load_results(connection, sweep_id, judge)
 
 
-def board_json(board: Leaderboard, results: SweepResults) -> dict[str, object]:
+def judge_json(judge: StoredJudge) -> dict[str, Any]:
+    """The judge with what is known of its calibration; None where it was not calibrated."""
+    return {
+        "name": judge.name,
+        "fingerprint": judge.judge_id,
+        "classifies": judge.classifies,
+        "calibration": judge.document.get("calibration"),
+    }
+
+
+def board_json(
+    board: Leaderboard,
+    about: StoredSweep | SweepResults,
+    excluded: Exclusion | None = None,
+    *,
+    pull_requests: bool = True,
+) -> dict[str, object]:
     """``crb.leaderboard/1`` with what it was computed from."""
     return {
-        "sweep": results.sweep_name,
-        "sweep_id": results.sweep_id,
-        "corpus": results.corpus,
-        "corpus_fingerprint": results.corpus_fingerprint,
-        "protocol": results.protocol,
-        "judge": {
-            "name": results.judge.name,
-            "fingerprint": results.judge.judge_id,
-            "classifies": results.judge.classifies,
-        },
-        **board.to_json(),
+        "sweep": about.sweep_name,
+        "sweep_id": about.sweep_id,
+        "corpus": about.corpus,
+        "corpus_fingerprint": about.corpus_fingerprint,
+        "protocol": about.protocol,
+        "judge": judge_json(about.judge),
+        "excluded_producers": None if excluded is None else excluded.model_dump(mode="json"),
+        **board.to_json(pull_requests=pull_requests),
     }
 
 
-def print_leaderboard(board: Leaderboard, results: SweepResults) -> None:
-    """The table for a terminal of 80 columns: macro and micro lines a row, mean ± sample standard deviation."""
-    console.print()
-    console.print(
-        Text.assemble(
-            ("Leaderboard ", "bold"),
-            f"of sweep {results.sweep_name}, corpus {results.corpus}, protocol {results.protocol}, "
-            f"judge {results.judge.name} ({results.judge.judge_id})",
-        ),
-        soft_wrap=False,
-    )
-    if board.subset.restricted:
-        console.print(plain(f"only {board.subset.to_json()}"))
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("#", justify="right")
-    table.add_column("agent", overflow="fold")
-    table.add_column("")
-    for title in ("precision", "recall", f"F{board.beta:g}", "aug. prec.", "aug. rec."):
-        table.add_column(title, justify="right")
-    table.add_column("s", justify="right")
-    for row in board.rows:
-        for line in _lines(row):
-            table.add_row(*line)
-    console.print(table)
-    for note in _notes(board, results):
-        console.print(note)
-
-
-def _lines(row: Row) -> list[tuple[Text | str, ...]]:
-    spent = "" if row.duration.mean_ms is None else f"{row.duration.mean_ms / 1000:.2f}"
-    deviation = "" if row.duration.std_ms is None else f"±{row.duration.std_ms / 1000:.2f}"
-    shown = ("grounded_precision", "grounded_recall", "grounded_f", "augmented_precision", "augmented_recall")
-    return [
-        (
-            "-" if row.rank is None else str(row.rank),
-            plain(row.build.agent),
-            "macro",
-            *(_value(row.macro[name]) for name in shown),
-            spent,
-        ),
-        (
-            "",
-            Text(f"{row.macro['grounded_f'].scored}/{row.macro['grounded_f'].planned} trials", style="dim"),
-            "micro",
-            *(_value(row.micro[name]) for name in shown),
-            Text(deviation, style="dim"),
-        ),
-    ]
-
-
-def _value(value: AcrossRounds) -> Text:
-    if value.mean is None:
-        return Text("–", style="dim")
-    deviation = "" if value.std is None else f"±{value.std:.2f}".replace("±0.", "±.")
-    return Text.assemble(f"{value.mean:.2f}", (deviation, "dim"))
-
-
-def _notes(board: Leaderboard, results: SweepResults) -> list[Text]:
-    used = sorted({number for row in board.rows for number in row.macro["grounded_f"].used})
-    notes = [
-        Text(
-            f"Mean of {len(used)} round{'s' if len(used) != 1 else ''} ± sample standard deviation; "
-            f"s: seconds a review. Ranked by macro {board.sort}.",
-            style="dim",
-        )
-    ]
-    marks: dict[str, list[str]] = {}
-    for row in board.rows:
-        for mark in row.marks:
-            marks.setdefault(mark, []).append(row.build.agent)
-    meanings = {
-        "recorded": "replays scripted reviews, no real reviewer",
-        "not isolated": "ran as processes of this machine, without a container",
-    }
-    for mark, agents in marks.items():
-        meaning = f" ({meanings[mark]})" if mark in meanings else ""
-        notes.append(Text.assemble((f"{mark}", "yellow"), f"{meaning}: {', '.join(agents)}"))
-    unclassified = sum(row.counts.get("unclassified_count", 0) for row in board.rows)
-    if unclassified:
-        why = "has not labelled yet" if results.judge.classifies else "does not classify"
-        notes.append(
-            Text(
-                f"–: undefined. Judge {results.judge.name} {why} {unclassified} unmatched findings, so the augmented "
-                "metrics are undefined, not 0.",
-                style="dim",
-            )
-        )
-    return notes
-
-
-def _sweep(store: Store, reference: str | None, protocol: str | None) -> tuple[str, str]:
+def chosen_sweep(store: Store, reference: str | None, protocol: str | None) -> tuple[str, str]:
     """Id and protocol of a named sweep, or of the newest one (of ``protocol``)."""
     from sqlalchemy import select
 
@@ -279,3 +310,16 @@ def _sweep(store: Store, reference: str | None, protocol: str | None) -> tuple[s
             remedy="Leave --protocol out or name another sweep",
         )
     return str(row.id), str(row.protocol)
+
+
+def _register() -> None:
+    from crb_cli import leaderboard_commands as commands
+
+    app.command("compare")(commands.compare)
+    app.command("distributions")(commands.distributions)
+    app.command("usage")(commands.usage)
+    app.command("ablation")(commands.ablation)
+    app.command("submit")(commands.submit)
+
+
+_register()

@@ -31,6 +31,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "judge": ("crb_cli.judge", "app", "List the judges with what was measured of them."),
     "leaderboard": ("crb_cli.leaderboard", "leaderboard", "Print the leaderboard of a sweep."),
     "score": ("crb_cli.score", "score", "Score a bundle of judgments that anyone brings."),
+    "export": ("crb_cli.export", "app", "Export a sweep: archive, CSV, XLSX, ReviewBench files, review counts."),
+    "verify": ("crb_cli.verify", "verify", "Check an archive and make its numbers again; needs no store."),
 }
 
 

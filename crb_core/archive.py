@@ -202,7 +202,7 @@ class _Exporter:
 
     def _corpus_record(self) -> CorpusRecord:
         imports = [
-            self._private.value(import_records(self._connection, kind, target))
+            [self._import(record) for record in import_records(self._connection, kind, target)]
             for kind, target in (("corpus", str(self._sweep.corpus_id)), ("sweep", self._sweep.id))
         ]
         corpus = self._corpus
@@ -220,6 +220,22 @@ class _Exporter:
             imports=tuple(imports[0]),
             sweep_imports=tuple(imports[1]),
         )
+
+    def _import(self, record: dict[str, Any]) -> dict[str, Any]:
+        """A record of an import. Where its files were on the importing machine is left out; their names stay."""
+        options = record.get("options")
+        shown = options.items() if isinstance(options, dict) else ()
+        scrubbed: dict[str, Any] = self._private.value(
+            {
+                **record,
+                "options": {name: self._private.base_name(value) for name, value in shown},
+                "irregularities": [
+                    each | {"file": self._private.base_name(each.get("file"))}
+                    for each in record.get("irregularities", ())
+                ],
+            }
+        )
+        return scrubbed
 
     def _write_corpus(self) -> None:
         for record in (*self._record.imports, *self._record.sweep_imports):

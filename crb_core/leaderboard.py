@@ -1,254 +1,214 @@
 """The leaderboard: a row an agent build, computed from persisted findings, matches and judgments (seed A 7.4 to 7.7).
 
-Nothing here is read from stored scores: a row is what the definitions give for the judgments.
+Nothing here is read from stored scores: a row is what the definitions give for the judgments, by the fast path
+(``crb_core.fast_score``), which equals them digit by digit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from crb_core import distribution, duration
 from crb_core.agent import AgentBuild
-from crb_core.aggregate import Score, to_json
+from crb_core.bootstrap import Bootstrap
 from crb_core.distribution import AcrossRounds, RoundValue
-from crb_core.duration import Duration, Measurement
+from crb_core.duration import Duration
 from crb_core.errors import InputError
-from crb_core.identity import RowIdentity
-from crb_core.matching import JudgedPullRequest
-from crb_core.metrics import MetricSet, score
+from crb_core.fast_aggregate import FastScores, rescore
+from crb_core.rows import HEADLINE, METRICS, RANKINGS, Entry, Measured, Ranking, Row, RowRound, Trial
+from crb_core.stability import stability
 from crb_core.strata import EVERYTHING, Subset
+from crb_core.telling_apart import Grouping, tell_apart
 
 __all__ = [
     "HEADLINE",
     "METRICS",
-    "SORTABLE",
+    "RANKINGS",
+    "Entry",
     "Leaderboard",
+    "Measured",
+    "Ranking",
     "Row",
     "RowRound",
     "Trial",
     "leaderboard",
+    "row_named",
 ]
-
-#: The ratios of a row, in the order in which tables show them.
-METRICS = (
-    "grounded_precision",
-    "grounded_recall",
-    "grounded_f",
-    "augmented_precision",
-    "augmented_recall",
-    "augmented_f",
-    "novel_tp_yield",
-)
-#: What rows are ranked by (rule 11): macro grounded f.
-HEADLINE = "grounded_f"
-#: Augmented recall has an agent-dependent denominator (seed A 7.2): no ranking by it.
-SORTABLE = tuple(metric for metric in METRICS if metric not in {"augmented_recall", "augmented_f"})
-
-_COUNTS = tuple(name for name in MetricSet.model_fields if name.endswith("_count"))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Trial:
-    """One trial of a build as a leaderboard needs it. ``judged`` is None without a score; ``problem`` says why."""
-
-    pull_request: str
-    round: int
-    judged: JudgedPullRequest | None
-    review_ms: float | None
-    succeeded: bool
-    problem: str | None = None
-    #: Legacy duration in seconds of an imported review, where it has no ``review_ms``.
-    duration_seconds: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class RowRound:
-    """One round of a row. ``score`` is over the ``scored`` of ``planned`` pull requests; None without any."""
-
-    number: int
-    scored: int
-    planned: int
-    score: Score[MetricSet] | None
-    problems: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """A build's row: each metric across rounds, macro and micro, the duration of the same rounds, and its marks."""
-
-    build: AgentBuild
-    identity: RowIdentity
-    macro: Mapping[str, AcrossRounds]
-    micro: Mapping[str, AcrossRounds]
-    duration: Duration
-    rounds: tuple[RowRound, ...]
-    counts: Mapping[str, int]
-    ranked: bool
-    submittable: bool
-    marks: tuple[str, ...]
-    rank: int | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        headline = self.macro[HEADLINE]
-        return {
-            "agent": self.build.agent,
-            "display_name": self.build.display_name,
-            "build": self.build.build_id,
-            "runner": self.build.runner,
-            "isolated": self.build.isolated,
-            "kind": self.build.kind,
-            "row_identity": self.identity.model_dump(mode="json"),
-            "row_sha256": self.identity.sha256,
-            "rank": self.rank,
-            "ranked": self.ranked,
-            "submittable": self.submittable,
-            "marks": list(self.marks),
-            "scored": headline.scored,
-            "planned": headline.planned,
-            "rounds_used": list(headline.used),
-            "rounds_left_out": list(headline.left_out),
-            "macro": {name: _across_json(value) for name, value in self.macro.items()},
-            "micro": {name: _across_json(value) for name, value in self.micro.items()},
-            "counts": dict(self.counts),
-            "duration": self.duration.model_dump(mode="json"),
-            "rounds": [
-                {
-                    "round": each.number,
-                    "scored": each.scored,
-                    "planned": each.planned,
-                    "problems": [{"pull_request": key, "problem": problem} for key, problem in each.problems],
-                    "score": None if each.score is None else to_json(each.score),
-                }
-                for each in self.rounds
-            ],
-        }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Leaderboard:
     """Ranked rows first, then those that cannot be ranked, each with its reason in ``marks``."""
 
+    protocol: str
     beta: float
     subset: Subset
     sort: str
     rows: tuple[Row, ...]
+    warnings: tuple[str, ...] = ()
+    bootstrap: Bootstrap | None = None
+    grouping: Grouping | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        return {
+    def to_json(self, *, pull_requests: bool = True) -> dict[str, Any]:
+        document: dict[str, Any] = {
             "format": "crb.leaderboard/1",
             "beta": self.beta,
             "subset": self.subset.to_json(),
             "sort": self.sort,
-            "rows": [row.to_json() for row in self.rows],
+            "warnings": list(self.warnings),
+            "rows": [row.to_json(pull_requests=pull_requests) for row in self.rows],
         }
+        if self.bootstrap is not None:
+            document["uncertainty"] = self.bootstrap.to_json()
+        if self.grouping is not None:
+            document["pairs"] = self.grouping.to_json([row.build.build_id for row in self.rows])
+        return document
 
 
 def leaderboard(
-    builds: Iterable[tuple[AgentBuild, RowIdentity, Sequence[Trial]]],
+    measured: Measured,
     *,
     beta: float = 1.0,
     subset: Subset = EVERYTHING,
-    sort: str = HEADLINE,
+    sort: str | None = None,
     allow_partial: bool = False,
+    bootstrap: Bootstrap | None = None,
     oversubscribed: frozenset[str] = frozenset(),
 ) -> Leaderboard:
-    """Rows of builds under one protocol and judge. ``sort`` is a metric of ``SORTABLE``, taken macro.
+    """Rows of builds under one protocol and judge, sorted by macro ``sort`` (the headline metric by default).
 
-    ``oversubscribed`` are build ids whose containers shared cores. InputError for a metric that must not rank.
+    ``bootstrap`` adds intervals, stability and the groups of rows that cannot be told apart. ``oversubscribed`` are
+    build ids whose containers shared cores. InputError for an unknown metric. Sorting by a metric whose denominator is
+    the agent's own gives a warning and no ranks (rule 11).
     """
-    if sort not in SORTABLE:
-        reason = (
-            "has a denominator of its own for every agent, so it ranks nobody (seed A 7.2)"
-            if sort in METRICS
-            else "is no metric"
-        )
-        raise InputError(f"{sort} {reason}", remedy=f"Sort by one of {', '.join(SORTABLE)}")
-    rows = [
-        _row(build, identity, trials, beta, subset, allow_partial, oversubscribed) for build, identity, trials in builds
-    ]
-    ranked = sorted(
+    ranking = RANKINGS[measured.protocol]
+    sort = sort or ranking.headline
+    if sort not in ranking.metrics:
+        raise InputError(f"{sort} is no metric", remedy=f"Sort by one of {', '.join(ranking.metrics)}")
+    scores = rescore(measured.arrays, beta=beta, subset=subset)
+    rows = [_row(measured, entry, scores, ranking, allow_partial, oversubscribed) for entry in measured.entries]
+    ordered = sorted(
         (row for row in rows if row.ranked and row.macro[sort].mean is not None),
         key=lambda row: (-_mean(row, sort), row.build.agent, row.build.build_id),
     )
-    placed = [replace(row, rank=1 + sum(_mean(other, sort) > _mean(row, sort) for other in ranked)) for row in ranked]
-    rest = sorted((row for row in rows if row not in ranked), key=lambda row: (row.build.agent, row.build.build_id))
-    return Leaderboard(beta=beta, subset=subset, sort=sort, rows=(*placed, *rest))
+    places = {id(row) for row in ordered}
+    rest = sorted((row for row in rows if id(row) not in places), key=lambda row: (row.build.agent, row.build.build_id))
+    warnings: tuple[str, ...] = ()
+    placed = [replace(row, rank=1 + sum(_mean(other, sort) > _mean(row, sort) for other in ordered)) for row in ordered]
+    if sort in ranking.not_for_ranks:
+        placed = ordered
+        warnings = (f"{sort} has a denominator of its own for every agent, so these rows have no ranks",)
+    grouping = None
+    if bootstrap is not None:
+        placed, grouping = _with_letters(placed, bootstrap, sort)
+        everyone = _with_uncertainty([*placed, *rest], bootstrap, ranking.metrics, subset)
+        placed, rest = everyone[: len(placed)], everyone[len(placed) :]
+    return Leaderboard(
+        protocol=measured.protocol,
+        beta=scores.beta,
+        subset=subset,
+        sort=sort,
+        rows=(*placed, *rest),
+        warnings=warnings,
+        bootstrap=bootstrap,
+        grouping=grouping,
+    )
+
+
+def row_named(rows: Iterable[Row], reference: str) -> Row:
+    """The row of an agent's name or of a build id; InputError where there is none, or where a name has several."""
+    rows = list(rows)
+    found = [row for row in rows if reference in {row.build.agent, row.build.build_id}]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        builds = ", ".join(sorted(row.build.build_id for row in found))
+        raise InputError(f"{reference} has {len(found)} builds here", remedy=f"Name one of them: {builds}")
+    known = ", ".join(sorted({row.build.agent for row in rows})) or "none"
+    raise InputError(f"There is no agent {reference} here", remedy=f"The agents are: {known}")
 
 
 def _row(
-    build: AgentBuild,
-    identity: RowIdentity,
-    trials: Sequence[Trial],
-    beta: float,
-    subset: Subset,
+    measured: Measured,
+    entry: Entry,
+    scores: FastScores,
+    ranking: Ranking,
     allow_partial: bool,
     oversubscribed: frozenset[str],
 ) -> Row:
-    numbers = sorted({trial.round for trial in trials})
+    by_round: dict[int, list[Trial]] = {}
+    for trial in entry.trials:
+        by_round.setdefault(trial.round, []).append(trial)
     rounds = tuple(
-        _round(number, [trial for trial in trials if trial.round == number], beta, subset) for number in numbers
+        RowRound(
+            number=number,
+            scored=sum(trial.scored for trial in trials),
+            planned=len(trials),
+            problems=tuple((each.pull_request, each.problem or "no score") for each in trials if not each.scored),
+            scores=scores,
+            group=measured.group.get((entry.build.build_id, number)),
+        )
+        for number, trials in sorted(by_round.items())
     )
 
-    def across(level: str, metric: str) -> AcrossRounds:
+    def across(level: Literal["macro", "micro"], metric: str) -> AcrossRounds:
         values = [
-            RoundValue(
-                number=each.number,
-                value=None if each.score is None else getattr(getattr(each.score, level).overall, metric),
-                scored=each.scored,
-                planned=each.planned,
-            )
+            RoundValue(number=each.number, value=each.value(level, metric), scored=each.scored, planned=each.planned)
             for each in rounds
         ]
         return distribution.across_rounds(values, allow_partial=allow_partial)
 
-    macro = {metric: across("macro", metric) for metric in METRICS}
-    micro = {metric: across("micro", metric) for metric in METRICS}
-    headline = macro[HEADLINE]
-    used = set(headline.used)
+    macro = {metric: across("macro", metric) for metric in ranking.metrics}
+    headline = macro[ranking.headline]
+    used = [each for each in rounds if each.number in headline.used]
     spent = duration.across_rounds(
         [
-            duration.round_duration(
-                [
-                    Measurement(
-                        pull_request=trial.pull_request,
-                        review_ms=trial.review_ms,
-                        duration_seconds=trial.duration_seconds,
-                    )
-                    for trial in trials
-                    if trial.round == number and trial.succeeded
-                ]
-            )
-            for number in sorted(used)
+            duration.round_duration([trial.measurement for trial in by_round[each.number] if trial.succeeded])
+            for each in used
         ]
     )
-    micro_sets = [each.score.micro.overall for each in rounds if each.number in used and each.score is not None]
-    complete = all(each.scored == each.planned for each in rounds if each.number in used) and bool(used)
-    marks = tuple(_marks(build, headline, rounds, spent, complete, build.build_id in oversubscribed))
+    complete = bool(used) and all(each.scored == each.planned for each in used)
+    late = _late(measured, entry, {each.number for each in used})
+    answer_key: Literal["older", "not older", "unknown"] = (
+        "unknown" if late is None else "not older" if late else "older"
+    )
+    ranked = complete and answer_key != "not older"
     return Row(
-        build=build,
-        identity=identity,
+        build=entry.build,
+        identity=entry.identity,
+        trials=entry.trials,
         macro=macro,
-        micro=micro,
+        micro={metric: across("micro", metric) for metric in ranking.metrics},
+        n={metric: sum(each.n(metric) for each in used) for metric in ranking.metrics},
         duration=spent,
         rounds=rounds,
-        counts={name: sum(getattr(each, name) for each in micro_sets) for name in _COUNTS},
-        ranked=complete,
-        submittable=headline.submittable and build.kind == "reviewer" and build.isolated,
-        marks=marks,
+        counts={
+            name: sum(int(total[0, each.group]) for each in used if each.group is not None)
+            for name, total in scores.total.items()
+        },
+        ranked=ranked,
+        submittable=headline.submittable and ranked and entry.build.kind == "reviewer" and entry.build.isolated,
+        answer_key=answer_key,
+        marks=tuple(
+            _marks(entry.build, headline, rounds, spent, complete, late or 0, entry.build.build_id in oversubscribed)
+        ),
+        headline=ranking.headline,
     )
 
 
-def _round(number: int, trials: Sequence[Trial], beta: float, subset: Subset) -> RowRound:
-    judged = [trial.judged for trial in trials if trial.judged is not None]
-    return RowRound(
-        number=number,
-        scored=len(judged),
-        planned=len(trials),
-        score=score(judged, beta=beta, subset=subset) if judged else None,
-        problems=tuple((trial.pull_request, trial.problem or "no score") for trial in trials if trial.judged is None),
-    )
+def _late(measured: Measured, entry: Entry, used: set[int]) -> int | None:
+    """How many trials of the used rounds began before the answer key was there (rule 14); None where that is unknown.
+
+    When an imported review ran is not recorded.
+    """
+    trials = [trial for trial in entry.trials if trial.round in used and trial.scored]
+    if measured.answer_key_at is None or entry.build.runner == "imported":
+        return None
+    if any(trial.started_at is None for trial in trials):
+        return None
+    return sum((trial.started_at or "") <= measured.answer_key_at for trial in trials)
 
 
 def _marks(
@@ -257,6 +217,7 @@ def _marks(
     rounds: Sequence[RowRound],
     spent: Duration,
     complete: bool,
+    late: int,
     oversubscribed: bool,
 ) -> Iterable[str]:
     if not build.isolated:
@@ -270,6 +231,8 @@ def _marks(
     if not complete:
         missing = sum(each.planned - each.scored for each in rounds)
         yield f"unranked: {missing} of {sum(each.planned for each in rounds)} trials have no score"
+    if late:
+        yield f"unranked: the answer key is not older than {late} trials"
     if spent.from_seconds:
         yield "duration includes retries"
 
@@ -280,10 +243,22 @@ def _mean(row: Row, metric: str) -> float:
     return value
 
 
-def _across_json(value: AcrossRounds) -> dict[str, Any]:
-    return {
-        "mean": value.mean,
-        "std": value.std,
-        "rounds": [each.value for each in value.rounds],
-        "reason": value.reason,
-    }
+def _with_letters(rows: list[Row], bootstrap: Bootstrap, sort: str) -> tuple[list[Row], Grouping]:
+    grouping = tell_apart(bootstrap, [row.sample() for row in rows], sort)
+    return [replace(row, letters=text) for row, text in zip(rows, grouping.letters, strict=True)], grouping
+
+
+def _with_uncertainty(rows: list[Row], bootstrap: Bootstrap, metrics: Sequence[str], subset: Subset) -> list[Row]:
+    samples = [row.sample() if row.rounds else None for row in rows]
+    known = [sample for sample in samples if sample is not None]
+    macro, micro = (iter(bootstrap.intervals(known, level, metrics)) for level in ("macro", "micro"))
+    return [
+        row
+        if sample is None
+        else replace(
+            row,
+            intervals={"macro": next(macro), "micro": next(micro)},
+            stability=stability(row.rounds[0].scores.arrays, row.used_groups, subset),
+        )
+        for row, sample in zip(rows, samples, strict=True)
+    ]

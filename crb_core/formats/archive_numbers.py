@@ -219,7 +219,7 @@ class Numbers:
                     where=self._archive.at(name, line, "pull_request"),
                 )
             trial = self._trial(name, line, review, judgment, number)
-            self._verification.judgments += 1
+            self._verification.judgments += trial.judged is not None
             try:
                 claims = None if trial.judged is None else claims_json(self._rules.name, trial.judged)
                 metrics = trial_metrics(self._rules, build, identity, judge.name, trial)

@@ -50,6 +50,12 @@ class Private:
             return {self.text(name): self.value(each) for name, each in value.items()}
         return value
 
+    def base_name(self, value: Any) -> Any:
+        """An absolute path of this machine without its folders; anything else as it is."""
+        if isinstance(value, str) and value.startswith("/") and not value.startswith("/work/repo"):
+            return f"{_GONE}/{value.rstrip('/').rsplit('/', 1)[-1]}"
+        return value
+
     def is_in(self, data: bytes) -> bool:
         """Whether a blob holds any of it."""
         return any(value.encode() in data for value in self._secrets) or bool(self._folder_bytes.search(data))

@@ -65,11 +65,11 @@ def write_csv(table: Table, stream: IO[str]) -> int:
 
 
 def cell(value: Any) -> Cell:
-    """A JSON value as a cell: lists of plain values joined by ``; ``."""
+    """A JSON value as a cell: lists of plain values joined by ``; ``, with nothing for null."""
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if isinstance(value, list | tuple):
-        return "; ".join(str(each) for each in value)
+        return "; ".join("" if each is None else str(each) for each in value)
     raise InputError(f"a value of the kind {type(value).__name__} fits into no cell")
 
 

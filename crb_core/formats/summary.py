@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from crb_core.formats.csv_table import Table
 from crb_core.pull_request import PullRequest
 
-__all__ = ["Summary", "repository_of", "summarise_reviews"]
+__all__ = ["Summary", "repository_names", "summarise_reviews"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +51,23 @@ class Summary:
         }
 
 
-def repository_of(pull_request: PullRequest) -> str:
-    """The repository as the golden-comments benchmark calls it (the name of its file), else ``owner/name``."""
-    file = pull_request.source.get("file")
-    return PurePosixPath(file).stem if isinstance(file, str) and file.endswith(".json") else pull_request.nwo
+def repository_names(pull_requests: Sequence[PullRequest]) -> dict[str, str]:
+    """By pull-request key what its repository is called in the table.
+
+    The golden-comments benchmark names a repository by its file; others are named without their owner where that is
+    enough to tell them apart, else ``owner/name``.
+    """
+    owners: dict[str, set[str]] = {}
+    for each in pull_requests:
+        owners.setdefault(each.name, set()).add(each.owner)
+    names = {}
+    for each in pull_requests:
+        file = each.source.get("file")
+        if isinstance(file, str) and file.endswith(".json"):
+            names[each.key] = PurePosixPath(file).stem
+        else:
+            names[each.key] = each.name if len(owners[each.name]) == 1 else each.nwo
+    return names
 
 
 def summarise_reviews(reviews: Iterable[tuple[str, str, str, int]], tools: Iterable[str]) -> Summary:

@@ -57,7 +57,7 @@ def review_row(
     judged: JudgedPullRequest | None,
     unjudged: Collection[int] = (),
 ) -> list[Cell]:
-    """The cells of one review. ``comments`` are None where nothing was downloaded: the candidates are the text then.
+    """The cells of one review. ``comments`` are None where an imported review's text was not downloaded.
 
     Golden findings labelled fp are no issues and are left out. Without a judgment, what was found is empty, not 0.
     """
@@ -71,9 +71,7 @@ def review_row(
     return [
         key,
         url,
-        _RULE.join(_comment(each) for each in comments)
-        if comments is not None
-        else _RULE.join(_placed(each) for each in candidates),
+        None if comments is None else _RULE.join(_comment(each) for each in comments),
         _numbered(_placed(each) for each in candidates),
         max(times, default=None),
         _numbered(f"({each.label.severity or 'no severity'}) {each.message}" for _, each in issues),

@@ -15,7 +15,7 @@ from crb_core.corpus import Corpus, CorpusEntry
 from crb_core.finding import LABEL_AXES, CandidateFinding, Label
 from crb_core.formats.csv_table import Cell, Table
 from crb_core.formats.golden_comments import pull_request_url
-from crb_core.formats.summary import Summary, repository_of, summarise_reviews
+from crb_core.formats.summary import Summary, repository_names, summarise_reviews
 from crb_core.matching import Classification, Correspondence, JudgedPullRequest
 from crb_core.protocols import answer_key
 from crb_core.store.archive_rows import (
@@ -184,7 +184,7 @@ def golden_table(corpus: Corpus) -> Table:
 def review_summary(connection: Connection, sweep_id: str, corpus: Corpus) -> Summary:
     """How many reviews succeeded, by agent and repository."""
     agents = {build.build_id: build.agent for build in sweep_builds(connection, sweep_id)}
-    repositories = {entry.pull_request.key: repository_of(entry.pull_request) for entry in corpus.entries}
+    repositories = repository_names([entry.pull_request for entry in corpus.entries])
     rows = connection.execute(
         select(trials.c.build_id, trials.c.round, pull_requests.c.key)
         .join(pull_requests, pull_requests.c.id == trials.c.pull_request_id)

@@ -32,7 +32,7 @@ from crb_core.store.tables import (
     core,
 )
 
-__all__ = ["StoredJudge", "SweepResults", "TrialResult", "find_judge", "load_results", "sweep_judges"]
+__all__ = ["StoredJudge", "SweepResults", "TrialResult", "find_judge", "load_results", "sweep_judges", "trial_problems"]
 
 attempts = core(AttemptRow)
 builds = core(AgentBuildRow)
@@ -150,7 +150,7 @@ def load_results(connection: Connection, sweep_id: str, judge: StoredJudge) -> S
         )
     }
     links, labels = _judge_answers(connection, in_scope, judge.judge_id)
-    problems = _problems(connection, sweep_id, judge.judge_id)
+    problems = trial_problems(connection, sweep_id, judge.judge_id)
     results = []
     for row in trial_rows:
         judgment = judged.get(row.id)
@@ -278,7 +278,7 @@ def _judge_answers(
     return links, labels
 
 
-def _problems(connection: Connection, sweep_id: str, judge_id: str) -> dict[int, str]:
+def trial_problems(connection: Connection, sweep_id: str, judge_id: str) -> dict[int, str]:
     """Why trials have no score: the reason of a step that failed or was cancelled."""
     return {
         row.trial_id: row.reason or f"the {row.stage} step was {row.state}"

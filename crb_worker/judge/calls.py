@@ -238,19 +238,23 @@ class LiveCalls:
     def _place(self, request: ModelRequest) -> Slot:
         """Wait for a place in the rate limit."""
         self.sleep(0)
+        self._wait_out_a_pause()
         slot = self.limiter.reserve(self._guess(request))
         try:
             self.sleep(slot.wait)
-            while (rest := self.limiter.rest()) > 0:
-                if rest > _MAX_WAIT:
-                    raise LaterError("The model service asked to wait", seconds=rest)
-                # Not all threads of all workers at the same moment.
-                self.sleep(rest + random.uniform(0, 0.5))
+            self._wait_out_a_pause()
         except BaseException:
             with contextlib.suppress(UnavailableError):
                 self.limiter.settle(slot, 0)
             raise
         return slot
+
+    def _wait_out_a_pause(self) -> None:
+        while (rest := self.limiter.rest()) > 0:
+            if rest > _MAX_WAIT:
+                raise LaterError("The model service asked to wait", seconds=rest)
+            # Not all threads of all workers at the same moment.
+            self.sleep(rest + random.uniform(0, 0.5))
 
     def _fits(self, spent: Spending | None, request: ModelRequest, most: float | None) -> bool:
         if spent is None or spent.max_usd is None:

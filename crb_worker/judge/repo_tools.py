@@ -202,7 +202,7 @@ class RepoTools:
 
     def _list_files(self, path: str = "", recursive: bool = False) -> str:
         arguments = ["ls-tree", "-z", "--full-tree"] + (["-r"] if recursive else [])
-        cleaned = _clean(path) if path.strip("/.") else ""
+        cleaned = "" if path in {"", ".", "./"} else _clean(path)
         if cleaned:
             if self._entry(cleaned).kind != "tree":
                 raise _ToolError("That is not a folder.")

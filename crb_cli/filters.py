@@ -1,0 +1,57 @@
+"""The options of every command that re-scores a subset (seed A 7.4; rule 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Annotated
+
+import typer
+
+from crb_core.errors import InputError, Where
+from crb_core.strata import Subset
+
+__all__ = [
+    "Actionability",
+    "Beta",
+    "Category",
+    "ContextRequired",
+    "Difficulty",
+    "ExcludeProducer",
+    "Judge",
+    "OneSweep",
+    "Producer",
+    "Scope",
+    "Severity",
+    "check_producers",
+]
+
+Severity = Annotated[list[str] | None, typer.Option(help="Only findings of this severity (repeatable).")]
+Category = Annotated[list[str] | None, typer.Option(help="Only findings of this category (repeatable).")]
+Scope = Annotated[list[str] | None, typer.Option(help="Only findings of this scope (repeatable).")]
+Difficulty = Annotated[list[str] | None, typer.Option(help="Only findings of this difficulty (repeatable).")]
+ContextRequired = Annotated[
+    list[str] | None, typer.Option(help="Only findings that need this much context (repeatable).")
+]
+Actionability = Annotated[list[str] | None, typer.Option(help="Only findings of this actionability (repeatable).")]
+Producer = Annotated[
+    list[str] | None,
+    typer.Option(help="Only golden findings of this producer (repeatable); augmented metrics are then undefined."),
+]
+ExcludeProducer = Annotated[
+    list[str] | None,
+    typer.Option(help="Leave out golden findings of producers that begin with this, and claim anew (repeatable)."),
+]
+Beta = Annotated[float, typer.Option(help="Beta of the F score, 0.1 to 10; below 1 favours precision.")]
+Judge = Annotated[str | None, typer.Option(help="Judge by name or fingerprint; the sweep's first by default.")]
+OneSweep = Annotated[str | None, typer.Option(help="Name or id of the sweep; the newest by default.")]
+
+
+def check_producers(subset: Subset, known: Collection[str]) -> None:
+    """Refuse a producer filter that no golden finding can pass."""
+    for producer in sorted(subset.producer or ()):
+        if producer not in known:
+            raise InputError(
+                f"no golden finding is of the producer {producer!r}",
+                where=Where(field="producer"),
+                remedy=f"The producers are: {', '.join(sorted(known)) or 'none'}",
+            )

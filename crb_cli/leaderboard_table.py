@@ -1,0 +1,180 @@
+"""The leaderboard as a table for a terminal of 80 columns.
+
+A row takes three lines: macro mean ± sample standard deviation of the rounds, its 95% interval, and micro. A fourth
+says where a macro mean stands on fewer pull requests than were scored.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from crb_cli.output import console, plain
+
+if TYPE_CHECKING:
+    from crb_core.ablation import Exclusion
+    from crb_core.distribution import AcrossRounds
+    from crb_core.leaderboard import Leaderboard
+    from crb_core.rows import Row
+    from crb_core.store.measured import StoredSweep
+    from crb_core.store.results import SweepResults
+
+__all__ = ["interval_text", "print_leaderboard"]
+
+#: Metrics that the terminal shows, by protocol, with their titles; F's title gets the beta.
+_SHOWN = {
+    "reviewbench": {
+        "grounded_precision": "prec.",
+        "grounded_recall": "recall",
+        "grounded_f": "F",
+        "augmented_precision": "aug.prec",
+        "augmented_recall": "aug.rec",
+    },
+    "answer-key": {"precision": "prec.", "recall": "recall", "f": "F"},
+}
+_MEANINGS = {
+    "recorded": "replays scripted reviews, no real reviewer",
+    "not isolated": "ran as processes of this machine, without a container",
+    "imported": "ran elsewhere; whether the answer key is older than the trials is not recorded",
+}
+
+
+def print_leaderboard(board: Leaderboard, about: StoredSweep | SweepResults, excluded: Exclusion | None = None) -> None:
+    """Print a leaderboard with notes on what its figures mean."""
+    calibrated = "" if about.judge.document.get("calibration") else ", uncalibrated"
+    console.print()
+    console.print(
+        Text.assemble(
+            ("Leaderboard ", "bold"),
+            plain(
+                f"of sweep {about.sweep_name}, corpus {about.corpus}, protocol {about.protocol}, "
+                f"judge {about.judge.name} ({about.judge.judge_id}{calibrated})"
+            ),
+        )
+    )
+    if board.subset.restricted:
+        chosen = "; ".join(f"{axis} {', '.join(values)}" for axis, values in board.subset.to_json().items())
+        console.print(plain(f"only findings of {chosen}"))
+    if excluded is not None:
+        console.print(
+            plain(
+                f"without {excluded.excluded} golden findings of {', '.join(excluded.by_producer)}; "
+                f"{excluded.left} are left, {len(excluded.emptied)} pull requests have none any more"
+            )
+        )
+    for warning in board.warnings:
+        console.print(Text(warning, style="yellow"))
+    shown = _SHOWN[board.protocol]
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("#", justify="right", no_wrap=True)
+    table.add_column("agent", overflow="fold")
+    table.add_column("", no_wrap=True)
+    for title in shown.values():
+        table.add_column(f"F{board.beta:g}" if title == "F" else title, justify="right", no_wrap=True)
+    table.add_column("s", justify="right", no_wrap=True)
+    table.add_column("", overflow="fold", max_width=3)
+    for row in board.rows:
+        for line in _lines(row, tuple(shown)):
+            table.add_row(*line)
+    console.print(table)
+    for note in _notes(board, about):
+        console.print(note)
+
+
+def _lines(row: Row, shown: tuple[str, ...]) -> list[tuple[Text | str, ...]]:
+    headline = row.macro[row.headline]
+    spent = "" if row.duration.mean_ms is None else f"{row.duration.mean_ms / 1000:.2f}"
+    deviation = "" if row.duration.std_ms is None else f"±{row.duration.std_ms / 1000:.2f}"
+    intervals = {} if row.intervals is None else row.intervals["macro"]
+    lines: list[tuple[Text | str, ...]] = [
+        (
+            "-" if row.rank is None else str(row.rank),
+            plain(row.build.agent),
+            "macro",
+            *(_value(row.macro[name]) for name in shown),
+            spent,
+            row.letters or "",
+        ),
+        (
+            "",
+            Text(f"{headline.scored}/{headline.planned} trials", style="dim"),
+            Text("95%", style="dim"),
+            *(
+                Text(interval_text(intervals[name].low, intervals[name].high) if name in intervals else "", style="dim")
+                for name in shown
+            ),
+            Text(deviation, style="dim"),
+            "",
+        ),
+        ("", "", "micro", *(_value(row.micro[name]) for name in shown), "", ""),
+    ]
+    if any(row.n[name] != headline.scored for name in shown if row.macro[name].mean is not None):
+        numbers = ["" if row.macro[name].mean is None else f"{row.n[name]}/{headline.scored}" for name in shown]
+        lines.append(("", "", Text("n", style="dim"), *(Text(each, style="dim") for each in numbers), "", ""))
+    return lines
+
+
+def _value(value: AcrossRounds) -> Text:
+    if value.mean is None:
+        return Text("–", style="dim")
+    deviation = "" if value.std is None else f"±{value.std:.2f}".replace("±0.", "±.")
+    return Text.assemble(f"{value.mean:.2f}", (deviation, "dim"))
+
+
+def interval_text(low: float | None, high: float | None) -> str:
+    """``.42–.71``; empty where there is no interval."""
+    if low is None or high is None:
+        return ""
+    return "–".join(_short(bound) for bound in (low, high))
+
+
+def _short(value: float) -> str:
+    text = f"{value:.2f}".replace("-0.00", "0.00")
+    return "1.0" if text == "1.00" else text.replace("0.", ".", 1)
+
+
+def _notes(board: Leaderboard, about: StoredSweep | SweepResults) -> list[Text]:
+    used = sorted({number for row in board.rows for number in row.used})
+    ranked = f"Ranked by macro {board.sort}." if not board.warnings else f"Sorted by macro {board.sort}, not ranked."
+    notes = [
+        Text(
+            f"Mean of {len(used)} round{'s' if len(used) != 1 else ''} ± sample standard deviation; "
+            f"s: seconds a review. {ranked}",
+            style="dim",
+        )
+    ]
+    if board.bootstrap is not None:
+        notes.append(
+            Text(
+                f"95%: bootstrap over pull requests ({board.bootstrap.resamples} resamples, seed "
+                f"{board.bootstrap.seed}). Rows that share a letter cannot be told apart.",
+                style="dim",
+            )
+        )
+    if any(
+        row.n[name] != row.macro[name].scored
+        for row in board.rows
+        for name in _SHOWN[board.protocol]
+        if row.macro[name].mean is not None
+    ):
+        notes.append(Text("n: trials behind a macro mean; the metric is undefined in the others.", style="dim"))
+    marks: dict[str, list[str]] = {}
+    for row in board.rows:
+        for mark in row.marks:
+            marks.setdefault(mark, []).append(row.build.agent)
+    for mark, agents in marks.items():
+        meaning = f" ({_MEANINGS[mark]})" if mark in _MEANINGS else ""
+        notes.append(Text.assemble((f"{mark}", "yellow"), f"{meaning}: ", plain(", ".join(agents))))
+    unclassified = sum(row.counts.get("unclassified_count", 0) for row in board.rows)
+    if unclassified:
+        why = "has not labelled yet" if about.judge.classifies else "does not classify"
+        notes.append(
+            Text(
+                f"–: undefined. Judge {about.judge.name} {why} {unclassified} unmatched findings, so the metrics that "
+                "need their labels are undefined, not 0.",
+                style="dim",
+            )
+        )
+    return notes

@@ -1,0 +1,262 @@
+"""What a leaderboard is made of: builds with their trials, and the rows that they become."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Literal
+
+from crb_core import duration
+from crb_core.agent import AgentBuild
+from crb_core.aggregate import Score, to_json
+from crb_core.bootstrap import Interval
+from crb_core.distribution import AcrossRounds
+from crb_core.duration import Duration, Measurement
+from crb_core.fast_aggregate import FastScores
+from crb_core.identity import RowIdentity
+from crb_core.samples import Sample, sample_of
+from crb_core.scoring_arrays import ScoringArrays
+from crb_core.stability import Stability
+from crb_core.usage import UsageRecord
+
+__all__ = ["HEADLINE", "METRICS", "RANKINGS", "Entry", "Measured", "Ranking", "Row", "RowRound", "Trial"]
+
+#: The ratios of a reviewbench row, in the order in which tables show them.
+METRICS = (
+    "grounded_precision",
+    "grounded_recall",
+    "grounded_f",
+    "augmented_precision",
+    "augmented_recall",
+    "augmented_f",
+    "novel_tp_yield",
+)
+#: What reviewbench rows are ranked by (rule 11): macro grounded f.
+HEADLINE = "grounded_f"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranking:
+    """A protocol's metrics in the order of tables, the one that ranks by default, and those that must not rank.
+
+    ``precision`` and ``recall`` are the ones that cost-adjusted figures use.
+    """
+
+    metrics: tuple[str, ...]
+    headline: str
+    precision: str
+    recall: str
+    #: Their denominator is the agent's own (seed A 7.2): rows can be sorted by them, with a warning and without ranks.
+    not_for_ranks: frozenset[str] = frozenset()
+
+
+RANKINGS: Mapping[str, Ranking] = MappingProxyType(
+    {
+        "reviewbench": Ranking(
+            metrics=METRICS,
+            headline=HEADLINE,
+            precision="grounded_precision",
+            recall="grounded_recall",
+            not_for_ranks=frozenset({"augmented_recall", "augmented_f"}),
+        ),
+        "answer-key": Ranking(
+            metrics=("precision", "recall", "f"), headline="f", precision="precision", recall="recall"
+        ),
+    }
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One trial of a build as a leaderboard needs it beside its counts. ``problem`` says why it has no score."""
+
+    pull_request: str
+    round: int
+    scored: bool
+    #: Whether an attempt succeeded; its times count whether or not it was judged (rule 16).
+    succeeded: bool
+    review_ms: float | None = None
+    duration_seconds: float | None = None
+    problem: str | None = None
+    #: When the first attempt began; an answer key must be older (rule 14).
+    started_at: str | None = None
+    usage: UsageRecord | None = None
+
+    @property
+    def milliseconds(self) -> float | None:
+        """The valid latency of its review (rule 16)."""
+        found = duration.latency(self.measurement)
+        return None if found is None else found.milliseconds
+
+    @property
+    def measurement(self) -> Measurement:
+        return Measurement(
+            pull_request=self.pull_request, review_ms=self.review_ms, duration_seconds=self.duration_seconds
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One agent build with its trials."""
+
+    build: AgentBuild
+    identity: RowIdentity
+    trials: tuple[Trial, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """Everything that leaderboards of one protocol and judge are computed from, loaded once and re-scored often.
+
+    The groups of ``arrays`` are (build id, round); they hold the scored trials. ``answer_key_at`` is when the answer
+    key was there, None where that is not known.
+    """
+
+    entries: tuple[Entry, ...]
+    arrays: ScoringArrays
+    answer_key_at: str | None = None
+
+    @property
+    def protocol(self) -> str:
+        return self.arrays.recipe.protocol
+
+    @cached_property
+    def group(self) -> Mapping[Any, int]:
+        """The place of each (build id, round) in the arrays."""
+        return {name: place for place, name in enumerate(self.arrays.groups)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowRound:
+    """One round of a row. ``score`` is over the ``scored`` of ``planned`` pull requests; None without any."""
+
+    number: int
+    scored: int
+    planned: int
+    problems: tuple[tuple[str, str], ...]
+    scores: FastScores
+    group: int | None
+
+    @property
+    def score(self) -> Score[Any] | None:
+        """The round's score with every pull request."""
+        return None if self.group is None or not self.scored else self.scores.score(self.group)
+
+    def value(self, level: Literal["macro", "micro"], metric: str) -> float | None:
+        """A metric of the whole subset."""
+        if self.group is None or not self.scored:
+            return None
+        found = float(getattr(self.scores, level)[metric][0, self.group])
+        return None if found != found else found
+
+    def n(self, metric: str) -> int:
+        """Behind how many pull requests the macro mean of a ratio stands; of an F measure, the smaller of its parts."""
+        if self.group is None or not self.scored:
+            return 0
+        parts = self.scores.arrays.recipe.measures.f_measures.get(metric, (metric,))
+        return min(int(self.scores.n[name][0, self.group]) for name in parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A build's row: each metric across rounds, macro and micro, the duration of the same rounds, and its marks.
+
+    ``n`` says by metric behind how many (pull request, round) the macro mean stands. ``letters`` name the groups of
+    rows that it cannot be told apart from; None where it is not ranked or was not compared.
+    """
+
+    build: AgentBuild
+    identity: RowIdentity
+    trials: tuple[Trial, ...]
+    macro: Mapping[str, AcrossRounds]
+    micro: Mapping[str, AcrossRounds]
+    n: Mapping[str, int]
+    duration: Duration
+    rounds: tuple[RowRound, ...]
+    counts: Mapping[str, int]
+    ranked: bool
+    submittable: bool
+    answer_key: Literal["older", "not older", "unknown"]
+    marks: tuple[str, ...]
+    headline: str
+    rank: int | None = None
+    intervals: Mapping[str, Mapping[str, Interval]] | None = None
+    stability: Stability | None = None
+    letters: str | None = None
+
+    @property
+    def used(self) -> tuple[int, ...]:
+        """The numbers of the rounds that are averaged."""
+        return self.macro[self.headline].used
+
+    @property
+    def used_groups(self) -> dict[int, int]:
+        """Round number to group, of the rounds that are averaged and have scores."""
+        return {each.number: each.group for each in self.rounds if each.number in self.used and each.group is not None}
+
+    def sample(self) -> Sample:
+        """What intervals and comparisons of this row resample."""
+        return sample_of(self.rounds[0].scores, self.used_groups)
+
+    def to_json(self, *, pull_requests: bool = True) -> dict[str, Any]:
+        """The row; without ``pull_requests`` its rounds' scores leave out the single pull requests."""
+        headline = self.macro[self.headline]
+        return {
+            "agent": self.build.agent,
+            "display_name": self.build.display_name,
+            "build": self.build.build_id,
+            "runner": self.build.runner,
+            "isolated": self.build.isolated,
+            "kind": self.build.kind,
+            "row_identity": self.identity.model_dump(mode="json"),
+            "row_sha256": self.identity.sha256,
+            "rank": self.rank,
+            "ranked": self.ranked,
+            "submittable": self.submittable,
+            "answer_key": self.answer_key,
+            "letters": self.letters,
+            "marks": list(self.marks),
+            "scored": headline.scored,
+            "planned": headline.planned,
+            "rounds_used": list(headline.used),
+            "rounds_left_out": list(headline.left_out),
+            "macro": {name: self._metric("macro", name, value) for name, value in self.macro.items()},
+            "micro": {name: self._metric("micro", name, value) for name, value in self.micro.items()},
+            "counts": dict(self.counts),
+            "duration": self.duration.model_dump(mode="json"),
+            "stability": None if self.stability is None else self.stability.model_dump(mode="json"),
+            "rounds": [
+                {
+                    "round": each.number,
+                    "scored": each.scored,
+                    "planned": each.planned,
+                    "problems": [{"pull_request": key, "problem": problem} for key, problem in each.problems],
+                    "score": _score_json(each, pull_requests),
+                }
+                for each in self.rounds
+            ],
+        }
+
+    def _metric(self, level: str, name: str, value: AcrossRounds) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "mean": value.mean,
+            "std": value.std,
+            "rounds": [each.value for each in value.rounds],
+            "reason": value.reason,
+        }
+        if level == "macro":
+            found |= {"n": self.n[name], "of": value.scored}
+        if self.intervals is not None:
+            found["interval"] = self.intervals[level][name].model_dump(mode="json")
+        return found
+
+
+def _score_json(each: RowRound, pull_requests: bool) -> dict[str, Any] | None:
+    if each.group is None or not each.scored:
+        return None
+    document = to_json(each.scores.score(each.group, per_pull_request=pull_requests))
+    if not pull_requests:
+        del document["per_pull_request"]
+    return document
