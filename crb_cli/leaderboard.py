@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from crb_cli import filters
+from crb_cli import filters, leaderboard_commands, leaderboard_insight
 from crb_cli.leaderboard_table import print_leaderboard
 from crb_cli.output import JsonFlag, print_json
 from crb_core.settings import load_settings
@@ -312,14 +312,8 @@ def chosen_sweep(store: Store, reference: str | None, protocol: str | None) -> t
     return str(row.id), str(row.protocol)
 
 
-def _register() -> None:
-    from crb_cli import leaderboard_commands as commands
-
-    app.command("compare")(commands.compare)
-    app.command("distributions")(commands.distributions)
-    app.command("usage")(commands.usage)
-    app.command("ablation")(commands.ablation)
-    app.command("submit")(commands.submit)
-
-
-_register()
+app.command("compare")(leaderboard_commands.compare)
+app.command("distributions")(leaderboard_insight.distributions)
+app.command("usage")(leaderboard_insight.usage)
+app.command("ablation")(leaderboard_insight.ablation)
+app.command("submit")(leaderboard_commands.submit)

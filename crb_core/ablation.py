@@ -21,6 +21,7 @@ __all__ = [
     "check_prefixes",
     "excludes",
     "exclusion",
+    "left_out",
     "producer_mix",
 ]
 
@@ -92,6 +93,16 @@ def exclusion(golden: Golden, prefixes: Sequence[str]) -> Exclusion:
                 where=Where(field="exclude_producer"),
                 remedy=f"The producers are: {', '.join(known) or 'none'}",
             )
+    return _exclusion(golden, prefixes, leave_out)
+
+
+def left_out(golden: Golden, producer: str) -> Exclusion:
+    """What leaving out exactly one producer removes."""
+    return _exclusion(golden, (producer,), lambda name: name == producer)
+
+
+def _exclusion(golden: Golden, prefixes: Sequence[str], leave_out: Callable[[str], bool]) -> Exclusion:
+    removed = Counter(each.producer for findings in golden.values() for each in findings if leave_out(each.producer))
     return Exclusion(
         prefixes=tuple(prefixes),
         excluded=removed.total(),

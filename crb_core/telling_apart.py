@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from crb_core.bootstrap import Bootstrap, Comparison, Sample
+from crb_core.bootstrap import Bootstrap, Comparison
+from crb_core.samples import Sample
 
 __all__ = ["LEVEL_OF_TEST", "Grouping", "Pair", "holm", "letters", "tell_apart"]
 

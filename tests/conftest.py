@@ -7,10 +7,15 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests.services import docker_problem, postgres_server, postgres_url, redis_server, redis_url
 
 __all__ = ["postgres_server", "postgres_url", "redis_server", "redis_url"]
+
+# These machines are noisy: how long an example takes says nothing about the rule.
+settings.register_profile("crb", deadline=None)
+settings.load_profile("crb")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

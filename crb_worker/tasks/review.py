@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
 
 from crb_core.agent import Outcome
 from crb_core.errors import CrbError, InputError, StoreError
+from crb_core.scrub import Scrubber
 from crb_core.store.judgments import TrialContext, add_judge_steps, load_trial, save_candidates
 from crb_core.store.steps import TakenStep, finish_attempt, take
 from crb_core.store.tables import StepState
@@ -103,6 +104,7 @@ def _run(
         return _Ended(outcome=stopped[0], detail="Stopped before the container started", values={})
     assert step.attempt_tag is not None
     assert step.attempt_number is not None
+    secrets = context.secrets(trial.build)
     result = sandbox.run(
         AttemptRequest(
             attempt_id=step.attempt_tag,
@@ -115,9 +117,10 @@ def _run(
             workspace=context.workspace,
             farm=context.settings.farm,
             in_diff=snapshot.diff.in_diff,
-            secrets=context.secrets(trial.build),
+            secrets=secrets,
         )
     )
+    result = _without_secrets(result, Scrubber(secrets.values()))
     # Blob before row: a row never names evidence that is not there.
     evidence = {
         name: context.evidence.put(data)
@@ -145,6 +148,23 @@ def _run(
             "evidence": evidence
             | {f"{name}_truncated": True for name in ("stdout", "stderr") if getattr(result, f"{name}_truncated")},
         },
+    )
+
+
+def _without_secrets(result: AttemptResult, scrubber: Scrubber) -> AttemptResult:
+    """What an agent printed or reported, without the values that it was given in confidence."""
+    return replace(
+        result,
+        detail=scrubber.text(result.detail),
+        findings=tuple(
+            finding.model_copy(
+                update={"message": scrubber.text(finding.message), "file": scrubber.text(finding.file or "") or None}
+            )
+            for finding in result.findings
+        ),
+        findings_bytes=None if result.findings_bytes is None else scrubber.data(result.findings_bytes),
+        stdout=scrubber.data(result.stdout),
+        stderr=scrubber.data(result.stderr),
     )
 
 

@@ -100,8 +100,6 @@ def test_the_matcher_is_not_moved(desk: Desk, server: AnthropicServer, name: str
     assert [tuple(each for each in record.golden if each < 2) for record in victims] == EXPECTED
     assert not any(obeys(request.body) for request in requests)
     assert len(shown_texts(requests)) == len(candidates) + len(goldens)
-    if place != "file" and len(text) < 400:
-        assert text in shown_texts(requests)
 
 
 @pytest.mark.parametrize("name", TEXTS)

@@ -23,8 +23,11 @@ __all__ = ["ObedientModel", "ReadingModel"]
 _ATTRIBUTE = re.compile(r' ([a-z_]+)="([^"<>\n]*)"')
 _ATTRIBUTES = r'((?: [a-z_]+="[^"<>\n]*")*)'
 _EMPTY = re.compile(r'<(?:cut characters|left_out lines)="[0-9]+"/>')
-_NAMES = "finding|title|body|diff|file|matches|listing|blame|pull_request|golden_findings|candidate_findings"
-_ELEMENT = re.compile(rf"<({_NAMES}){_ATTRIBUTES}>([^<>]*)</\1>")
+#: Elements that hold a text, and elements that hold only others.
+_ELEMENT = re.compile(
+    rf"<(finding|title|body|diff|file|matches|listing|blame){_ATTRIBUTES}>[^<>]*</\1>"
+    rf"|<(pull_request|golden_findings|candidate_findings){_ATTRIBUTES}>\s*</\3>"
+)
 _FINDING = re.compile(rf"<finding{_ATTRIBUTES}>([^<>]*)</finding>")
 _PLACE = re.compile(r"\{\{[a-z_]+\}\}")
 _FRAMES = ("matcher-request", "pull-request", "classifier-request", "last-turn", "repair")

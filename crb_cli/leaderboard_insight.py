@@ -1,0 +1,268 @@
+"""``crb leaderboard distributions|usage|ablation``: what is behind the rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from crb_cli import filters
+from crb_cli.output import JsonFlag, console, plain, print_json
+
+if TYPE_CHECKING:
+    from crb_core.leaderboard import Leaderboard
+    from crb_core.rows import Row
+    from crb_core.usage import Figure
+
+__all__ = ["ablation", "distributions", "usage"]
+
+_UNITS = {"review_ms": "ms", "cost_usd": "USD"}
+
+
+def distributions(
+    sweep: Annotated[str | None, typer.Argument(help="Name or id of the sweep; the newest by default.")] = None,
+    judge: filters.Judge = None,
+    agent: Annotated[list[str] | None, typer.Option(help="Only these agents (repeatable).")] = None,
+    pull_request: Annotated[
+        list[str] | None, typer.Option(help="Distributions of single pull requests' trials (repeatable).")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Print minimum, Type-7 p50 and p95, and maximum of review time, tokens, cost and every metric over trials."""
+    from crb_cli.leaderboard import judge_json, open_sweep
+    from crb_core.errors import InputError
+    from crb_core.leaderboard import leaderboard
+    from crb_core.trial_distributions import trial_distributions
+
+    _, about = open_sweep(sweep, judge)
+    for key in pull_request or ():
+        if key not in about.pull_requests:
+            raise InputError(f"The sweep has no pull request {key}", remedy="`crb trial list` shows them")
+    rows = _chosen_rows(leaderboard(about.measured()), agent)
+    parts: list[tuple[str, list[str] | None]] = [(key, [key]) for key in pull_request or ()]
+    parts = parts or [("all pull requests, mixed", None)]
+    records = [
+        {
+            "agent": row.build.agent,
+            "build": row.build.build_id,
+            "over": name,
+            "mixes_pull_requests": keys is None,
+            "scored": sum(each.scored for each in row.trials if keys is None or each.pull_request in keys),
+            "unscored": sum(not each.scored for each in row.trials if keys is None or each.pull_request in keys),
+            "distributions": trial_distributions(row, keys),
+        }
+        for row in rows
+        for name, keys in parts
+    ]
+    if as_json:
+        for record in records:
+            found: Any = record["distributions"]
+            record["distributions"] = {name: each.model_dump(mode="json") for name, each in found.items()}
+        print_json(
+            {
+                "format": "crb.distributions/1",
+                "sweep": about.sweep_name,
+                "sweep_id": about.sweep_id,
+                "judge": judge_json(about.judge),
+                "rows": records,
+            }
+        )
+        return
+    for record in records:
+        console.print()
+        console.print(
+            plain(f"{record['agent']}, {record['over']}: {record['scored']} scored trials, {record['unscored']} not")
+        )
+        table = Table(box=None, pad_edge=False)
+        for title in ("", "min", "p50", "p95", "max", "measured"):
+            table.add_column(title, justify="left" if not title else "right")
+        shown: Any = record["distributions"]
+        for name, each in shown.items():
+            unit = f" ({_UNITS[name]})" if name in _UNITS else ""
+            values = (each.minimum, each.p50, each.p95, each.maximum)
+            table.add_row(
+                name + unit,
+                *(Text("–", style="dim") if value is None else f"{value:.4g}" for value in values),
+                f"{each.measured}/{each.scored}",
+            )
+        console.print(table)
+    console.print(Text("–: not every scored trial measured it, so there is no distribution.", style="dim"))
+
+
+def usage(
+    sweep: Annotated[str | None, typer.Argument(help="Name or id of the sweep; the newest by default.")] = None,
+    judge: filters.Judge = None,
+    agent: Annotated[list[str] | None, typer.Option(help="Only these agents (repeatable).")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Print tokens, observed charges and time: totals, per finding, per covered golden finding, and what they buy."""
+    from crb_cli.leaderboard import judge_json, open_sweep
+    from crb_core.leaderboard import leaderboard
+    from crb_core.row_usage import row_usage
+    from crb_core.store.measured import judge_costs
+
+    store, about = open_sweep(sweep, judge)
+    rows = _chosen_rows(leaderboard(about.measured()), agent)
+    with store.read() as connection:
+        costs = judge_costs(connection, about.sweep_id, about.judge.judge_id)
+    found = [(row, row_usage(row)) for row in rows]
+    if as_json:
+        print_json(
+            {
+                "format": "crb.usage/1",
+                "sweep": about.sweep_name,
+                "sweep_id": about.sweep_id,
+                "judge": judge_json(about.judge) | {"costs": costs.model_dump(mode="json")},
+                "rows": [
+                    {
+                        "agent": row.build.agent,
+                        "build": row.build.build_id,
+                        "rounds": list(row.used),
+                        **used.model_dump(mode="json"),
+                    }
+                    for row, used in found
+                ],
+            }
+        )
+        return
+    table = Table(
+        box=None, pad_edge=False, title="Usage of the scored reviews in complete rounds", title_justify="left"
+    )
+    for title in ("agent", "tokens", "USD", "s/finding", "tokens/finding", "USD/finding", "recall/USD", "recall/min"):
+        table.add_column(title, justify="left" if title == "agent" else "right")
+    for row, used in found:
+        tokens = used.usage.metrics["total_tokens"]
+        charged = used.charges
+        table.add_row(
+            plain(row.build.agent),
+            _covered(tokens.total, tokens.reported, tokens.reviews, ",.0f"),
+            _covered(charged.total_usd, charged.observed, charged.reviews, ".4f"),
+            _figure(used.efficiency.ms_per_finding, 0.001),
+            _figure(used.efficiency.tokens_per_finding),
+            _figure(used.efficiency.usd_per_finding),
+            _figure(used.efficiency.recall_per_usd),
+            _figure(used.efficiency.recall_per_minute),
+        )
+    console.print(table)
+    console.print(
+        Text(
+            "(n/N): of N reviews n reported it. –: not every review measured it. Only charges with evidence count. "
+            "Token totals are comparable only where the same models are counted:",
+            style="dim",
+        )
+    )
+    for row, used in found:
+        models = ", ".join(used.usage.models) if used.usage.models else used.usage.models_reason or ""
+        console.print(Text.assemble("  ", plain(f"{row.build.agent}: {models}"), style="dim"))
+    if costs.calls:
+        console.print(
+            plain(
+                f"Judge {about.judge.name}: {costs.calls} calls, "
+                + ("no observed charge" if costs.charge_usd is None else f"{costs.charge_usd:.4f} USD observed")
+                + ("" if costs.list_price_usd is None else f", list price {costs.list_price_usd:.4f} USD (an estimate)")
+            )
+        )
+
+
+def ablation(
+    sweep: Annotated[str | None, typer.Argument(help="Name or id of the sweep; the newest by default.")] = None,
+    judge: filters.Judge = None,
+    beta: filters.Beta = 1.0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Score the sweep once without each producer of golden findings, and show who contributed what."""
+    from crb_cli.leaderboard import judge_json, open_sweep
+    from crb_core.ablation import left_out, producer_mix
+    from crb_core.leaderboard import leaderboard
+    from crb_core.rows import RANKINGS
+
+    _, about = open_sweep(sweep, judge)
+    ranking = RANKINGS[about.protocol]
+    mix = producer_mix(about.golden)
+    whole = leaderboard(about.measured(), beta=beta)
+    shown = (ranking.precision, ranking.recall, ranking.headline)
+    records = []
+    for producer in sorted(row.name for row in mix.by_producer):
+        board = leaderboard(about.measured_without(producer), beta=beta)
+        before = {row.build.build_id: row for row in whole.rows}
+        records.append(
+            {
+                **left_out(about.golden, producer).model_dump(mode="json", exclude={"prefixes"}),
+                "producer": producer,
+                "rows": [_without(row, before[row.build.build_id], shown) for row in board.rows],
+            }
+        )
+    if as_json:
+        print_json(
+            {
+                "format": "crb.ablation/1",
+                "sweep": about.sweep_name,
+                "sweep_id": about.sweep_id,
+                "judge": judge_json(about.judge),
+                "beta": beta,
+                "mix": mix.model_dump(mode="json"),
+                "whole": [_without(row, row, shown) for row in whole.rows],
+                "left_out": records,
+            }
+        )
+        return
+    for title, rows in (("producer", mix.by_producer), ("source", mix.by_source_type)):
+        table = Table(box=None, pad_edge=False)
+        for name in (title, "findings", "TPs", "TP rate", "of TPs", "of high+medium TPs"):
+            table.add_column(name, justify="left" if name == title else "right")
+        for row in rows:
+            shares = (row.tp_rate, row.share_of_tps, row.share_of_weighty_tps)
+            table.add_row(
+                plain(row.name),
+                str(row.findings),
+                str(row.tps),
+                *("–" if share is None else f"{share:.0%}" for share in shares),
+            )
+        console.print(table)
+        console.print()
+    table = Table(box=None, pad_edge=False, title="Macro metrics without one producer", title_justify="left")
+    for name in ("without", "#", "agent", *(name.removeprefix("grounded_") for name in shown), "change of F"):
+        table.add_column(name, justify="left" if name in {"without", "agent"} else "right")
+    everything: list[Any] = [{"producer": "(nobody)", "rows": [_without(row, row, shown) for row in whole.rows]}]
+    for record in everything + records:
+        for place, found in enumerate(record["rows"]):
+            table.add_row(
+                plain(record["producer"]) if place == 0 else "",
+                "-" if found["rank"] is None else str(found["rank"]),
+                plain(found["agent"]),
+                *("–" if found[name] is None else f"{found[name]:.2f}" for name in shown),
+                "" if found["change"] is None or record in everything else f"{found['change']:+.2f}",
+            )
+    console.print(table)
+
+
+def _chosen_rows(board: Leaderboard, agents: list[str] | None) -> list[Row]:
+    from crb_core.leaderboard import row_named
+
+    return [row_named(board.rows, name) for name in agents] if agents else list(board.rows)
+
+
+def _without(row: Row, before: Row, shown: tuple[str, ...]) -> dict[str, Any]:
+    values = {name: row.macro[name].mean for name in shown}
+    old, new = before.macro[row.headline].mean, values[row.headline]
+    return {
+        "agent": row.build.agent,
+        "build": row.build.build_id,
+        "rank": row.rank,
+        "rank_before": before.rank,
+        **values,
+        "change": None if old is None or new is None else new - old,
+        "unclassified_count": row.counts["unclassified_count"],
+    }
+
+
+def _covered(total: float | None, reported: int, reviews: int, form: str) -> Text:
+    if total is None:
+        return Text("–", style="dim")
+    return Text.assemble(format(total, form), (f" ({reported}/{reviews})", "dim"))
+
+
+def _figure(figure: Figure, scale: float = 1.0) -> Text:
+    return Text("–", style="dim") if figure.value is None else Text(f"{figure.value * scale:.4g}")

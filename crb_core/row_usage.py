@@ -1,0 +1,50 @@
+"""Usage and cost of a leaderboard row: the scored reviews of the rounds that it averages."""
+
+from __future__ import annotations
+
+from crb_core.finding import Record
+from crb_core.rows import RANKINGS, Row
+from crb_core.usage import Charges, Efficiency, ReviewCost, UsageSummary, charges, efficiency, usage_summary
+
+__all__ = ["RowUsage", "row_usage"]
+
+
+class RowUsage(Record):
+    """What a row's reviews used, what was charged for them, and what that bought."""
+
+    usage: UsageSummary
+    charges: Charges
+    efficiency: Efficiency
+
+
+def row_usage(row: Row) -> RowUsage:
+    """Usage of the scored trials of the used rounds; efficiency with the row's macro precision and recall."""
+    ranking = RANKINGS[row.rounds[0].scores.arrays.recipe.protocol] if row.rounds else RANKINGS["reviewbench"]
+    found: dict[tuple[int, str], tuple[int, int]] = {}
+    for each in row.rounds:
+        if each.number not in row.used or each.group is None:
+            continue
+        arrays, counted = each.scores.arrays, each.scores.counted
+        covered = counted.columns["found_count" if arrays.recipe.has_intended else "golden_covered_count"]
+        for position in arrays.positions(each.group):
+            slot, group = divmod(int(position), len(arrays.groups))
+            key = arrays.pull_requests[int(arrays.position_pull_request[position])]
+            found[each.number, key] = (int(arrays.candidates[position]), int(covered[slot, 0, group]))
+    trials = [trial for trial in row.trials if (trial.round, trial.pull_request) in found and trial.scored]
+    reviews = [
+        ReviewCost(
+            candidates=found[trial.round, trial.pull_request][0],
+            covered=found[trial.round, trial.pull_request][1],
+            milliseconds=trial.milliseconds,
+            usage=trial.usage,
+        )
+        for trial in trials
+    ]
+    usages = [trial.usage for trial in trials]
+    return RowUsage(
+        usage=usage_summary(usages),
+        charges=charges(usages),
+        efficiency=efficiency(
+            reviews, precision=row.macro[ranking.precision].mean, recall=row.macro[ranking.recall].mean
+        ),
+    )
