@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.report import Figure, show
 
-NAMES = ("scale", "overhead")
+NAMES = ("scale", "overhead", "rescoring")
 
 
 def main() -> None:
@@ -35,6 +35,10 @@ def _measure(name: str) -> list[Figure]:
         from benchmarks.scale import scale
 
         return scale()
+    if name == "rescoring":
+        from benchmarks.rescoring import rescoring
+
+        return rescoring()
     from benchmarks.overhead import overhead
 
     return overhead()

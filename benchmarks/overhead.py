@@ -68,7 +68,7 @@ def overhead() -> list[Figure]:
                         progress = read_progress(connection, planned.sweep_id)
                     if progress.finished:
                         break
-                    time.sleep(0.2)
+                    time.sleep(0.5)
                 ours = time.monotonic() - began
                 if progress.by_state.get("scored") != TRIALS:
                     raise SystemExit(f"the benchmark's trials did not succeed: {progress.by_state}")

@@ -77,7 +77,7 @@ def _board_records(
 ) -> Iterator[dict[str, Any]]:
     """The rows of ``crb leaderboard --json`` under every judge, golden-comments counted both ways."""
     from crb_cli import golden_comments
-    from crb_cli.leaderboard import build_leaderboard
+    from crb_cli.leaderboard import load_board
 
     for judge in judges:
         lead = {"judge": judge.name, "judge_fingerprint": judge.judge_id}
@@ -88,7 +88,7 @@ def _board_records(
                 for row in golden_comments.build_rows(store, sweep_id, judge, options)[0]:
                     yield lead | counting | row.to_json()
         else:
-            board, _ = build_leaderboard(store, sweep_id, judge)
+            board, _, _ = load_board(store, sweep_id, judge)
             for each in board.rows:
                 yield lead | each.to_json()
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from crb_cli.judge_agreement import agreement
 from crb_cli.output import JsonFlag, console, plain, print_json
 
 __all__ = ["app"]
@@ -59,3 +60,6 @@ def list_(
         else:
             table.add_row(str(record["name"]), str(record["fingerprint"]), "yes" if record["classifies"] else "no", "")
     console.print(table)
+
+
+app.command("agreement")(agreement)

@@ -12,7 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from crb_cli import filters
-from crb_cli.leaderboard_table import interval_text
 from crb_cli.output import JsonFlag, console, plain, print_json
 
 __all__ = ["compare", "submit"]
@@ -121,7 +120,7 @@ def compare(
             each.level,
             each.metric,
             Text("–", style="dim") if each.difference is None else f"{each.difference:+.3f}",
-            interval_text(each.low, each.high),
+            "" if each.low is None or each.high is None else f"{each.low:+.2f} to {each.high:+.2f}",
             "" if each.p is None else f"{each.p:.4f}",
         )
     console.print(table)

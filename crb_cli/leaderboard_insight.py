@@ -13,6 +13,7 @@ from crb_cli.output import JsonFlag, console, plain, print_json
 
 if TYPE_CHECKING:
     from crb_core.leaderboard import Leaderboard
+    from crb_core.row_usage import RowUsage
     from crb_core.rows import Row
     from crb_core.usage import Figure
 
@@ -127,28 +128,17 @@ def usage(
             }
         )
         return
-    table = Table(
-        box=None, pad_edge=False, title="Usage of the scored reviews in complete rounds", title_justify="left"
-    )
-    for title in ("agent", "tokens", "USD", "s/finding", "tokens/finding", "USD/finding", "recall/USD", "recall/min"):
-        table.add_column(title, justify="left" if title == "agent" else "right")
+    console.print("Usage of the scored reviews in the rounds that the leaderboard averages")
+    table = Table(box=None, pad_edge=False)
+    for title in ("agent", "", "seconds", "tokens", "USD"):
+        table.add_column(title, justify="left" if title in {"agent", ""} else "right", overflow="fold")
     for row, used in found:
-        tokens = used.usage.metrics["total_tokens"]
-        charged = used.charges
-        table.add_row(
-            plain(row.build.agent),
-            _covered(tokens.total, tokens.reported, tokens.reviews, ",.0f"),
-            _covered(charged.total_usd, charged.observed, charged.reviews, ".4f"),
-            _figure(used.efficiency.ms_per_finding, 0.001),
-            _figure(used.efficiency.tokens_per_finding),
-            _figure(used.efficiency.usd_per_finding),
-            _figure(used.efficiency.recall_per_usd),
-            _figure(used.efficiency.recall_per_minute),
-        )
+        for line in _usage_lines(row, used):
+            table.add_row(*line)
     console.print(table)
     console.print(
         Text(
-            "(n/N): of N reviews n reported it. –: not every review measured it. Only charges with evidence count. "
+            "(n/N): n of N reviews reported it. –: not every review measured it. Only charges with evidence count. "
             "Token totals are comparable only where the same models are counted:",
             style="dim",
         )
@@ -236,6 +226,37 @@ def ablation(
                 "" if found["change"] is None or record in everything else f"{found['change']:+.2f}",
             )
     console.print(table)
+
+
+def _usage_lines(row: Row, used: RowUsage) -> list[tuple[Text | str, ...]]:
+    tokens, bought = used.usage.metrics["total_tokens"], used.efficiency
+    taken = [trial.milliseconds for trial in row.trials if trial.scored and trial.round in row.used]
+    timed = [each / 1000 for each in taken if each is not None]
+    return [
+        (
+            plain(row.build.agent),
+            "total",
+            _covered(sum(timed) if timed else None, len(timed), len(taken), ",.1f"),
+            _covered(tokens.total, tokens.reported, tokens.reviews, ",.0f"),
+            _covered(used.charges.total_usd, used.charges.observed, used.charges.reviews, ".4f"),
+        ),
+        (
+            "",
+            "a finding",
+            _figure(bought.ms_per_finding, 0.001),
+            _figure(bought.tokens_per_finding),
+            _figure(bought.usd_per_finding),
+        ),
+        (
+            "",
+            "a covered golden",
+            _figure(bought.ms_per_covered_golden, 0.001),
+            _figure(bought.tokens_per_covered_golden),
+            _figure(bought.usd_per_covered_golden),
+        ),
+        ("", "precision a minute, USD", _figure(bought.precision_per_minute), "", _figure(bought.precision_per_usd)),
+        ("", "recall a minute, USD", _figure(bought.recall_per_minute), "", _figure(bought.recall_per_usd)),
+    ]
 
 
 def _chosen_rows(board: Leaderboard, agents: list[str] | None) -> list[Row]:

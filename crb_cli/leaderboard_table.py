@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from crb_core.store.measured import StoredSweep
     from crb_core.store.results import SweepResults
 
-__all__ = ["interval_text", "print_leaderboard"]
+__all__ = ["print_leaderboard"]
 
 #: Metrics that the terminal shows, by protocol, with their titles; F's title gets the beta.
 _SHOWN = {
@@ -102,7 +102,7 @@ def _lines(row: Row, shown: tuple[str, ...]) -> list[tuple[Text | str, ...]]:
             Text(f"{headline.scored}/{headline.planned} trials", style="dim"),
             Text("95%", style="dim"),
             *(
-                Text(interval_text(intervals[name].low, intervals[name].high) if name in intervals else "", style="dim")
+                Text(_interval(intervals[name].low, intervals[name].high) if name in intervals else "", style="dim")
                 for name in shown
             ),
             Text(deviation, style="dim"),
@@ -123,7 +123,7 @@ def _value(value: AcrossRounds) -> Text:
     return Text.assemble(f"{value.mean:.2f}", (deviation, "dim"))
 
 
-def interval_text(low: float | None, high: float | None) -> str:
+def _interval(low: float | None, high: float | None) -> str:
     """``.42–.71``; empty where there is no interval."""
     if low is None or high is None:
         return ""

@@ -94,7 +94,9 @@ class ArraysBuilder:
         self._trials: list[tuple[int, int, int, int, int]] = []
         self._pairs: dict[str, list[int]] = {"claimed": [], "intended": [], "covered": []}
         self._labels: list[int] = []
-        self._label_codes: dict[str, list[int]] = {axis: [] for axis in LABEL_FILTERS}
+        self._label_codes: list[int] = []
+        #: By identity, so that a label that many share is read once; kept, so that no other takes its identity.
+        self._known_labels: dict[int, tuple[Mapping[str, Any], bool, tuple[int, ...]]] = {}
 
     def add_pull_request(self, key: str, golden: Iterable[tuple[Mapping[str, Any], str]]) -> None:
         """Make a pull request known: label (``tp_fp`` and axes) and producer of its golden findings, in order."""
@@ -196,11 +198,12 @@ class ArraysBuilder:
                 )
                 raise InputError(f"pull request {key}: candidate {candidate} {reason}")
             done.add(candidate)
-            self._labels += (position, label["tp_fp"] == "tp")
-            for axis, codes in self._label_codes.items():
-                value = label.get(axis)
-                known = self._codes[axis].get(value)
-                codes.append(self._code(axis, value) if known is None else known)
+            known = self._known_labels.get(id(label))
+            if known is None:
+                codes = tuple(self._code(axis, label.get(axis)) for axis in LABEL_FILTERS)
+                known = self._known_labels[id(label)] = (label, label["tp_fp"] == "tp", codes)
+            self._labels += (position, known[1])
+            self._label_codes += known[2]
         return len(done)
 
     def _code(self, axis: str, value: Any) -> int:
@@ -224,6 +227,7 @@ class ArraysBuilder:
             candidates[table[:, 0]] = table[:, 3]
         golden = np.array(self._golden, dtype=np.int64).reshape(-1, 3)
         labels = np.array(self._labels, dtype=np.int64).reshape(-1, 2)
+        label_codes = np.array(self._label_codes, dtype=np.int64).reshape(-1, len(LABEL_FILTERS))
         pairs = {}
         for name, flat in self._pairs.items():
             both = np.array(flat, dtype=np.int64).reshape(-1, 2)
@@ -249,7 +253,7 @@ class ArraysBuilder:
             covered=pairs["covered"],
             label_position=labels[:, 0].copy(),
             label_tp=labels[:, 1].astype(np.bool_),
-            label_codes={axis: np.array(codes, dtype=np.int64) for axis, codes in self._label_codes.items()},
+            label_codes={axis: label_codes[:, place].copy() for place, axis in enumerate(LABEL_FILTERS)},
         )
 
 

@@ -103,7 +103,12 @@ class Dispatcher:
         """Fill every queue up to its live slots and publish again what the broker lost. Returns messages sent."""
         with self._store.read() as connection:
             slots = self._slots.read(connection)
-            wanted = {stage: self._wanted(connection, stage, slots.get(stage.value, 0)) for stage in Stage}
+            in_flight = self._in_flight(connection)
+            wanted = {
+                stage: self._wanted(connection, stage, slots[stage.value], in_flight.get(stage, {}))
+                for stage in self._stages_with_ready_steps(connection)
+                if slots.get(stage.value)
+            }
             stale = self._stale(connection) if slots else []
         chosen = [step_id for step_ids in wanted.values() for step_id in step_ids]
         messages: list[_Message] = []
@@ -122,22 +127,31 @@ class Dispatcher:
                 break
         return sent
 
-    def _wanted(self, connection: Connection, stage: Stage, slots: int) -> list[int]:
-        counts = connection.execute(
-            select(steps.c.sweep_id, steps.c.build_id, steps.c.state, func.count().label("n"))
-            .where(
-                steps.c.stage == stage.value,
-                steps.c.state.in_((StepState.QUEUED.value, StepState.RUNNING.value)),
-            )
-            .group_by(steps.c.sweep_id, steps.c.build_id, steps.c.state)
-        ).all()
-        room = slots - sum(row.n for row in counts if row.state == StepState.QUEUED.value)
+    def _stages_with_ready_steps(self, connection: Connection) -> list[Stage]:
+        ready = connection.execute(select(steps.c.stage).where(steps.c.state == StepState.READY.value).distinct())
+        return [Stage(stage) for stage in ready.scalars()]
+
+    def _in_flight(self, connection: Connection) -> dict[Stage, dict[Group, tuple[int, int]]]:
+        """Queued and running steps by stage and group."""
+        found: dict[Stage, dict[Group, tuple[int, int]]] = {}
+        for row in connection.execute(
+            select(steps.c.stage, steps.c.sweep_id, steps.c.build_id, steps.c.state, func.count().label("n"))
+            .where(steps.c.state.in_((StepState.QUEUED.value, StepState.RUNNING.value)))
+            .group_by(steps.c.stage, steps.c.sweep_id, steps.c.build_id, steps.c.state)
+        ):
+            groups = found.setdefault(Stage(row.stage), {})
+            group = Group(row.sweep_id, row.build_id)
+            queued, running = groups.get(group, (0, 0))
+            groups[group] = (queued + row.n, running) if row.state == StepState.QUEUED.value else (queued, row.n)
+        return found
+
+    def _wanted(
+        self, connection: Connection, stage: Stage, slots: int, counts: dict[Group, tuple[int, int]]
+    ) -> list[int]:
+        room = slots - sum(queued for queued, _ in counts.values())
         if room <= 0:
             return []
-        in_flight: dict[Group, int] = {}
-        for row in counts:
-            group = Group(row.sweep_id, row.build_id)
-            in_flight[group] = in_flight.get(group, 0) + row.n
+        in_flight = {group: queued + running for group, (queued, running) in counts.items()}
         heads: dict[Group, list[int]] = {}
         limits: dict[Group, GroupLimit] = {}
         now = time.time()

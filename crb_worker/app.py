@@ -28,8 +28,8 @@ VISIBILITY_TIMEOUT_SECONDS = 7200
 CONNECT_TIMEOUT_SECONDS = 5
 
 
-def make_app(broker_url: str) -> Celery:
-    """The Celery app of one farm."""
+def make_app(broker_url: str, *, events: bool = True) -> Celery:
+    """The Celery app of one farm. ``events`` are for Flower; a local run, which nobody else can watch, spares them."""
     app = Celery("crb", broker=broker_url, set_as_current=False)
     app.conf.update(
         task_acks_late=False,
@@ -51,8 +51,8 @@ def make_app(broker_url: str) -> Celery:
         task_serializer="json",
         accept_content=["json"],
         # For Flower.
-        worker_send_task_events=True,
-        task_send_sent_event=True,
+        worker_send_task_events=events,
+        task_send_sent_event=events,
         worker_redirect_stdouts=False,
         worker_hijack_root_logger=False,
         enable_utc=True,

@@ -31,6 +31,9 @@ from crb_worker.watcher import Watcher
 __all__ = ["WorkerContext"]
 
 log = structlog.get_logger(__name__)
+
+#: Reviews that a worker takes beyond those that its sandbox lets run.
+PREPARED_AHEAD = 2
 attempts = core(AttemptRow)
 sweeps = core(SweepRow)
 
@@ -49,7 +52,8 @@ class WorkerContext:
         self.workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.workspace.chmod(0o700)
         self.broker = BrokerClient(broker_url)
-        self.review_slots = threading.BoundedSemaphore(review_slots)
+        # The sandbox runs ``review_slots`` agents at once; the next are prepared and earlier ones stored meanwhile.
+        self.review_slots = threading.BoundedSemaphore(review_slots + min(review_slots, PREPARED_AHEAD))
         self._slot_count = review_slots
         self.watcher = Watcher(store, worker, settings.beat_seconds, every_minute=self.reap)
         self._lock = threading.Lock()

@@ -43,7 +43,7 @@ def run_worker(
     judges = [queue for queue in queues if queue != Stage.REVIEW.value]
     slots = dict.fromkeys(judges, settings.judge_slots) | ({Stage.REVIEW.value: review_slots} if review_slots else {})
     context = WorkerContext(settings, store, broker_url, name, max(review_slots, 1))
-    app = make_app(broker_url)
+    app = make_app(broker_url, events=lifeline is None)
     register_tasks(app, context)
     if lifeline is not None:
         threading.Thread(target=_leave_with_parent, args=(lifeline,), daemon=True).start()
@@ -64,6 +64,7 @@ def run_worker(
             queues=list(queues),
             without_gossip=True,
             without_mingle=True,
+            without_heartbeat=lifeline is not None,
             loglevel=settings.log_level.upper(),
             quiet=True,
         )

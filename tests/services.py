@@ -55,6 +55,8 @@ def _start(container: Any) -> Any:
             pytest.skip(f"the image {container.image} is not here and cannot be pulled: {str(error)[:200]}")
     finally:
         client.close()
+    # On loopback only: these servers are not for the machine's neighbours.
+    container.ports = {port: ("127.0.0.1", None) for port in container.ports}
     return container.with_kwargs(labels=LABEL).start()
 
 

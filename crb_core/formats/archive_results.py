@@ -49,7 +49,7 @@ class ArchivedTrial:
     """One trial under one judge. ``judged`` is None without a score; ``problem`` then says why.
 
     ``document`` is what an imported judgment leaves open, ``probabilities`` are by (candidate, golden).
-    ``key_is_younger`` says that the answer key was stored after the trial began (rule 14).
+    ``is_late`` says that the answer key was not older than the trial's start (rule 14).
     """
 
     pull_request: str
@@ -61,7 +61,7 @@ class ArchivedTrial:
     problem: str | None
     document: Mapping[str, Any] = field(default_factory=dict)
     probabilities: Mapping[tuple[int, int], float] = field(default_factory=dict)
-    key_is_younger: bool = False
+    is_late: bool = False
 
 
 def headline(protocol: str) -> str:
@@ -108,7 +108,7 @@ def trial_of(
         problem=judgment.problem,
         document=judgment.document or {},
         probabilities=judgment.probabilities(),
-        key_is_younger=bool(review.attempts) and review.attempts[0].started_at < corpus.imported_at,
+        is_late=bool(review.attempts) and review.attempts[0].started_at <= corpus.imported_at,
     )
 
 
@@ -175,21 +175,22 @@ def row_json(
         "agent": build.agent,
         "row_identity": identity.model_dump(mode="json"),
         "row_sha256": identity.sha256,
-        "key_is_younger_count": sum(trial.key_is_younger for trial in trials),
     }
     spent = {number: _round_duration(mine) for number, mine in by_round.items()}
     if rules.name == _GOLDEN_COMMENTS:
         row |= _comments_json(build, identity, judge, trials, scorable)
         used = row["strict"]["rounds_used"]
-        row["ranked"] = bool(row["strict"]["ranked"]) and not row["key_is_younger_count"]
         row["round_durations"] = {str(number): each.model_dump(mode="json") for number, each in spent.items()}
+        is_complete = bool(row["strict"]["ranked"])
     else:
         row |= _scored_json(rules, by_round, spent)
         used = row["rounds_used"]
-        complete = bool(used) and row["scored"] == row["planned"]
-        row["ranked"] = (
-            complete and row["macro"][headline(rules.name)]["mean"] is not None and not row["key_is_younger_count"]
-        )
+        has_headline = row["macro"][headline(rules.name)]["mean"] is not None
+        is_complete = bool(used) and row["scored"] == row["planned"] and has_headline
+    # When an imported review ran is not recorded.
+    late = sum(trial.is_late for trial in trials if trial.round in used and trial.judged is not None)
+    row["answer_key_late_count"] = None if build.runner == "imported" else late
+    row["ranked"] = is_complete and not row["answer_key_late_count"]
     row["duration"] = duration.across_rounds([spent[number] for number in used]).model_dump(mode="json")
     return row
 

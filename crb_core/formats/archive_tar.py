@@ -132,7 +132,7 @@ class ArchiveWriter:
     def lines(self, path: str) -> Iterator[LineSink]:
         """A member of JSON lines, kept in a temporary file until its size is known."""
         with tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES) as spool:
-            yield LineSink(spool)  # type: ignore[arg-type]
+            yield LineSink(spool)
             size = spool.tell()
             spool.seek(0)
             self._begin(path, size)
@@ -319,5 +319,5 @@ _FOREIGN = "Only archives that `crb export sweep` wrote, unchanged, can be verif
 
 
 def _broken(name: str, offset: int, members: Mapping[str, Member], problem: str, remedy: str | None) -> InputError:
-    after = f", after {next(reversed(members))}" if members else ""
+    after = f", after {list(members)[-1]}" if members else ""
     return InputError(f"{problem} (byte {offset}{after})", where=Where(file=name), remedy=remedy)

@@ -246,7 +246,7 @@ def _judged(connection: Connection, in_scope: Any, judge_id: str) -> dict[int, _
             .join(trials, trials.c.id == judgments.c.trial_id)
             .where(in_scope, judgments.c.judge_id == judge_id)
             .order_by(table.c.judgment_id, *columns[:2] if table is correspondences else columns[:1])
-        )
+        ).all()
 
     for judgment, candidate, golden in of_judge(correspondences, correspondences.c.candidate, correspondences.c.golden):
         if (judged := by_judgment.get(judgment)) is None:

@@ -20,6 +20,7 @@ from crb_core.errors import UnavailableError
 from crb_core.store.judge_calls import CallOutcome
 
 __all__ = [
+    "LOOPBACK_KEY",
     "LOOPBACK_MODEL",
     "CallFailedError",
     "Endpoint",

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from crb_core.agent import Outcome
 from crb_core.errors import CrbError, UnavailableError
 from crb_worker.sandbox.contract import AttemptRequest, AttemptResult
-from crb_worker.sandbox.control import Control
+from crb_worker.sandbox.control import Control, RunSlots
 from crb_worker.sandbox.disk import DiskWatch
 from crb_worker.sandbox.engine import Engine, EngineFailureError, WaitState, engine_calls, engine_milliseconds
 from crb_worker.sandbox.images import Images
@@ -41,7 +41,10 @@ class _EndedEarlyError(Exception):
 
 
 class ContainerRun:
-    """Runs one attempt; used once. ``permits`` bounds how many containers are created and started at once."""
+    """Runs one attempt; used once.
+
+    ``slots`` bounds how many agents run at once, ``permits`` how many containers are created and started at once.
+    """
 
     def __init__(
         self,
@@ -50,9 +53,9 @@ class ContainerRun:
         *,
         engine: Engine,
         images: Images,
+        slots: RunSlots,
         permits: threading.Semaphore,
         janitor: Janitor,
-        concurrent: int,
         host: str,
     ) -> None:
         self._request = request
@@ -60,9 +63,10 @@ class ContainerRun:
         self._control = control
         self._engine = engine
         self._images = images
+        self._slots = slots
         self._permits = permits
         self._janitor = janitor
-        self._concurrent = concurrent
+        self._concurrent = 0
         self._host = host
         self._prepared = Preparation(request, engine)
         self._phases: dict[str, float] = {}
@@ -107,13 +111,15 @@ class ContainerRun:
         try:
             with self._phase("prepare"):
                 self._prepared.prepare()
-            start_problem = self._launch()
-            if start_problem is None:
-                with self._phase("wait"):
-                    problem = self._wait()
-                self._review_ms = (time.monotonic() - self._review_started) * 1000
-            else:
+            with contextlib.ExitStack() as slot:
+                with self._phase("slot"):
+                    self._concurrent = slot.enter_context(self._slots.running())
+                start_problem = self._launch()
                 problem = None
+                if start_problem is None:
+                    with self._phase("wait"):
+                        problem = self._wait()
+                    self._review_ms = (time.monotonic() - self._review_started) * 1000
             self._control.disarm()
             with self._phase("collect"):
                 return self._collect(problem, start_problem)

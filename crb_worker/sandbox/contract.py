@@ -103,8 +103,8 @@ class AttemptResult:
     ``review_ms`` is the monotonic wall time of create, start and wait, None where the agent never started;
     ``engine_ms`` the engine's own StartedAt..FinishedAt, None where it has none or, as happens for containers of a few
     milliseconds, noted the end before the start. ``phases`` holds milliseconds of
-    prepare, permit (waiting for leave to start), create, start, wait, collect and teardown, as far as they were
-    reached. ``concurrent`` counts this sandbox's running attempts at the start, this one included.
+    prepare, slot and permit (waiting for leave to run and to start), create, start, wait, collect and teardown, as far
+    as they were reached. ``concurrent`` counts this sandbox's running attempts at the start, this one included.
     """
 
     outcome: Outcome

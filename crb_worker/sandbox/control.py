@@ -61,6 +61,31 @@ class Control:
                 self._kill()
 
 
+class RunSlots:
+    """At most ``count`` agents run at once. An attempt is prepared before it waits here and collected after it left,
+
+    so that the host is not idle between two agents, and never runs more of them than it has slots for.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._free = threading.BoundedSemaphore(count)
+        self._lock = threading.Lock()
+        self._running = 0
+
+    @contextmanager
+    def running(self) -> Iterator[int]:
+        """Waits for a slot and gives how many agents run then, this one included."""
+        with self._free:
+            with self._lock:
+                self._running += 1
+                running = self._running
+            try:
+                yield running
+            finally:
+                with self._lock:
+                    self._running -= 1
+
+
 class Registry:
     """The attempts that run in this process, by id."""
 
@@ -81,10 +106,6 @@ class Registry:
         finally:
             with self._lock:
                 del self._running[request.attempt_id]
-
-    def count(self) -> int:
-        with self._lock:
-            return len(self._running)
 
     def live(self, attempt_ids: LiveAttempts) -> frozenset[str]:
         """``attempt_ids`` and those that run in this process."""

@@ -11,7 +11,7 @@ from crb_core.agent import Outcome
 from crb_core.errors import UnavailableError
 from crb_worker.sandbox.container import ContainerRun
 from crb_worker.sandbox.contract import AttemptRequest, AttemptResult, LiveAttempts, ResolvedImage
-from crb_worker.sandbox.control import Registry
+from crb_worker.sandbox.control import Registry, RunSlots
 from crb_worker.sandbox.engine import Engine, EngineFailureError
 from crb_worker.sandbox.images import Images
 from crb_worker.sandbox.reaper import Janitor, Leftovers
@@ -25,7 +25,7 @@ BASE_IMAGE = "crb/base:bookworm"
 class DockerSandbox:
     """Runs attempts in containers without a network.
 
-    ``slots`` is how many attempts run at once in this process, ``permits`` how many of them create and start a
+    ``slots`` is how many agents run at once in this process, ``permits`` how many of them create and start a
     container at the same time (by default the number of cores: more only makes each start slower, and the time of a
     start is part of ``review_ms``). ``workspace`` is where attempts' folders are; ``check`` probes it and ``reap``
     cleans it, beside those that this process or a left container names.
@@ -46,7 +46,9 @@ class DockerSandbox:
         workspace: Path | None = None,
         janitor_image: str = BASE_IMAGE,
     ) -> None:
-        self._engine = Engine(slots)
+        # While one agent runs in each slot, another may be prepared and a third collected.
+        self._engine = Engine(3 * slots)
+        self._slots = RunSlots(slots)
         self._images = Images(self._engine)
         self._janitor = Janitor(self._engine, janitor_image)
         self._permits = threading.BoundedSemaphore(permits or os.cpu_count() or 1)
@@ -90,9 +92,9 @@ class DockerSandbox:
                 control,
                 engine=self._engine,
                 images=self._images,
+                slots=self._slots,
                 permits=self._permits,
                 janitor=self._janitor,
-                concurrent=self._registry.count(),
                 host=self._host,
             ).run()
 

@@ -12,7 +12,7 @@ from crb_core.agent import Outcome
 from crb_core.agent_source import AgentSource, load_agent
 from crb_core.errors import CrbError, UnavailableError
 from crb_worker.sandbox.contract import AttemptRequest, AttemptResult, LiveAttempts, ResolvedImage
-from crb_worker.sandbox.control import Registry
+from crb_worker.sandbox.control import Registry, RunSlots
 from crb_worker.sandbox.folder import attempt_folders, remove_tree
 from crb_worker.sandbox.process_run import ProcessRun
 
@@ -43,7 +43,7 @@ class ProcessSandbox:
         workspace: Path | None = None,
         agents: Path | None = None,
     ) -> None:
-        del slots  # A process needs no connection.
+        self._slots = RunSlots(slots)
         self._permits = threading.BoundedSemaphore(permits or os.cpu_count() or 1)
         self._registry = Registry()
         self._host = socket.gethostname()
@@ -70,8 +70,8 @@ class ProcessSandbox:
                 request,
                 control,
                 find_agent=self._source,
+                slots=self._slots,
                 permits=self._permits,
-                concurrent=self._registry.count(),
                 host=self._host,
             ).run()
 

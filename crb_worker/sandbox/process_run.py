@@ -25,7 +25,7 @@ from crb_worker.sandbox.contract import (
     agent_environment,
     declared_secrets,
 )
-from crb_worker.sandbox.control import Control, Stop
+from crb_worker.sandbox.control import Control, RunSlots, Stop
 from crb_worker.sandbox.disk import DiskWatch
 from crb_worker.sandbox.folder import AttemptFolder, copy_tree, disk_usage, remove_tree, require_snapshot
 from crb_worker.sandbox.logs import Tail
@@ -53,16 +53,17 @@ class ProcessRun:
         control: Control,
         *,
         find_agent: Callable[[str], AgentSource],
+        slots: RunSlots,
         permits: threading.Semaphore,
-        concurrent: int,
         host: str,
     ) -> None:
         self._request = request
         self._limits = request.build.limits
         self._control = control
         self._find_agent = find_agent
+        self._slots = slots
         self._permits = permits
-        self._concurrent = concurrent
+        self._concurrent = 0
         self._host = host
         self._folder = AttemptFolder(request)
         # Symbolic links resolved, since agents print resolved paths.
@@ -187,6 +188,8 @@ class ProcessRun:
             closing.callback(os.close, kill_end)
             report, report_end = os.pipe()
             closing.callback(os.close, report)
+            with self._phase("slot"):
+                self._concurrent = closing.enter_context(self._slots.running())
             with self._phase("permit"):
                 self._permits.acquire()
             try:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import update
 
 from crb_core.agent import Outcome
 from crb_core.archive import Exported, export_sweep
@@ -136,7 +136,7 @@ def reviews(agent: str = "alpha", *, skip: tuple[int, int] | None = None) -> lis
 
 
 def make_store(home: Path, made: list[ImportedReview] | None = None) -> Store:
-    """A store in ``home`` with the corpus and one sweep, and evidence for one attempt."""
+    """A store in ``home`` with the corpus and one sweep, and evidence of its attempts."""
     home.mkdir(parents=True, exist_ok=True)
     store = open_store(f"sqlite:///{home / 'crb.sqlite'}")
     evidence = FolderEvidence(home / "evidence")
@@ -153,7 +153,6 @@ def make_store(home: Path, made: list[ImportedReview] | None = None) -> Store:
             record=record,
         )
         attempts = core(AttemptRow)
-        first = connection.execute(select(attempts.c.id).order_by(attempts.c.id).limit(1)).scalar_one()
         findings = {
             "findings": [
                 {"message": m, "start_line": n, "end_line": n + 1} for m, n in (("c0", 3), ("c1", 9), (FORMULA, 30))
@@ -165,7 +164,7 @@ def make_store(home: Path, made: list[ImportedReview] | None = None) -> Store:
             "stderr": "0" * 64,
         }
         connection.execute(
-            update(attempts).where(attempts.c.id == first).values(evidence=digests, host="build-machine-7")
+            update(attempts).where(attempts.c.outcome == "succeeded").values(evidence=digests, host="build-machine-7")
         )
     return store
 

@@ -6,6 +6,10 @@ Tests script it, cause faults with it and assert what was really sent; ``crb dem
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from crb_worker.judge.client import LOOPBACK_KEY, LOOPBACK_MODEL
 from crb_worker.judge.loopback.model import ObedientModel, ReadingModel
 from crb_worker.judge.loopback.server import AnthropicServer
 from crb_worker.judge.loopback.wire import Answer, Cut, Fault, Raw, RecordedRequest, Reply, Scripted, text, tool_use
@@ -21,6 +25,17 @@ __all__ = [
     "RecordedRequest",
     "Reply",
     "Scripted",
+    "fake_model",
     "text",
     "tool_use",
 ]
+
+
+@contextmanager
+def fake_model() -> Iterator[dict[str, str]]:
+    """Serve ``ReadingModel`` while the block runs; gives the variables with which the claude judge uses it.
+
+    The judge's name is then ``claude-fake-model``, in every table.
+    """
+    with AnthropicServer(ReadingModel(), api_key=LOOPBACK_KEY) as server:
+        yield {"CRB_JUDGE_MODEL": LOOPBACK_MODEL, "CRB_JUDGE_BASE_URL": server.base_url}

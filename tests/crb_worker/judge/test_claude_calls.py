@@ -113,9 +113,13 @@ def test_a_request_that_is_refused_is_not_repeated(desk: Desk, status: int, erro
 
 def test_a_stopped_step_ends_its_waiting(desk: Desk) -> None:
     """A cancelled judgment does not wait for its next try."""
-    threading.Timer(0.3, desk.stopped.set).start()
+
+    def stop_soon(request: Any) -> Fault:
+        threading.Timer(0.2, desk.stopped.set).start()
+        return Fault(429, retry_after=30)
+
     with pytest.raises(StoppedError):
-        match(desk, [Fault(429, retry_after=30), good])
+        match(desk, [stop_soon, good])
     assert [row.outcome for row in desk.calls()] == ["rate_limited"]
 
 

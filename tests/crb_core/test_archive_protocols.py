@@ -1,0 +1,149 @@
+"""Archives of the other two protocols: counted by their own definitions, verified by them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from crb_core.agent import ModelRole
+from crb_core.corpus import Corpus, CorpusEntry
+from crb_core.finding import CandidateFinding, GoldenFinding, Label, TpFp
+from crb_core.formats.archive_verify import verify_archive
+from crb_core.formats.imported import ImportedCandidate, ImportedJudgment, ImportedPair, ImportedReview
+from crb_core.matching import Classification
+from crb_core.pull_request import PullRequest
+from crb_core.store import open_store
+from crb_core.store.imports import import_corpus, import_reviews
+from tests.crb_core.archived import SWEEP, bump, contents, edited, export, golden, leaves, pull_request, rewrite
+
+
+def store_of(home: Path, corpus: Corpus, reviews: list[ImportedReview]) -> None:
+    home.mkdir()
+    store = open_store(f"sqlite:///{home / 'crb.sqlite'}")
+    with store.write() as connection:
+        corpus_id = import_corpus(connection, corpus, {"files": {}}, "x").corpus_id
+        import_reviews(connection, reviews, name=SWEEP, corpus_id=corpus_id, format_name="x", record={"files": {}})
+    store.close()
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    name = next(name for name in contents(path) if name.startswith("results/"))
+    found: list[dict[str, Any]] = json.loads(contents(path)[name])["rows"]
+    return found
+
+
+def check_forgeries(path: Path, tmp_path: Path) -> None:
+    """Every number of every row, changed and hashed anew, is found."""
+    name = next(name for name in contents(path) if name.startswith("results/"))
+    data = contents(path)[name]
+    for place in leaves(json.loads(data))[::7]:
+        forged = rewrite(path, tmp_path / "x.tar", {name: edited(data, None, lambda value, at=place: bump(value, at))})
+        assert [each.file for each in verify_archive(forged).differences] == [name], place
+
+
+def test_golden_comments_are_counted_both_ways(tmp_path: Path) -> None:
+    """Strict with profile and dedup groups, compatible from the recorded lists (rules 18 and 19)."""
+    comments = tuple(
+        GoldenFinding(
+            message=text,
+            producer="human_review",
+            label=Label(tp_fp=TpFp.TP, severity="high", category=category),
+        )
+        for text, category in (("one", "bug"), ("two", "style"), ("three", None))
+    )
+    pr = PullRequest.model_validate(
+        {
+            "key": "acme_shop_1",
+            "repo": "https://github.com/acme/shop",
+            "number": 1,
+            "base": None,
+            "head": None,
+            "title": "t",
+        }
+    )
+    corpus = Corpus(
+        name="comments",
+        version="1",
+        title="c",
+        protocol="golden-comments",
+        source="none",
+        entries=(CorpusEntry(pull_request=pr, golden=comments),),
+    )
+    recorded = {
+        "true_positives": [{"golden_comment": "one", "matched_candidate": "a"}],
+        "false_positives": [{"candidate": "b"}, {"candidate": "/review"}],
+        "false_negatives": [{"golden_comment": "two"}],
+    }
+    review = ImportedReview(
+        agent="tool",
+        pull_request=pr.key,
+        candidates=tuple(
+            ImportedCandidate(finding=CandidateFinding(message=text, producer="tool")) for text in ("a", "b", "c", "d")
+        ),
+        model_roles=(ModelRole(role="extraction", model="m"),),
+        judgments=(
+            ImportedJudgment(
+                judge="m",
+                description={"kind": "imported", "model": "m"},
+                pairs=(ImportedPair(candidate=0, golden=0, probability=0.9),),
+                document={
+                    "recorded": recorded,
+                    "dedup_groups": [[1, 2]],
+                    "match_unrecorded": [3],
+                    "golden_unjudged": [2],
+                },
+            ),
+        ),
+    )
+    store_of(tmp_path / "farm", corpus, [review])
+    out = tmp_path / "a.tar"
+    export(tmp_path / "farm", out)
+    assert verify_archive(out).differences == []
+    row = rows(out)[0]
+    assert [row["strict"][name] for name in ("tp", "fp", "fn", "golden_unjudged_count")] == [1, 1, 0, 1]
+    assert [row["compatible"][name] for name in ("tp", "fp", "fn", "recall")] == [1, 2, 1, 0.5]
+    check_forgeries(out, tmp_path)
+
+
+def test_answer_keys_have_defects_and_trade_offs(tmp_path: Path) -> None:
+    """Found, intended and unkeyed are in the claims; precision is null after a partial pass."""
+    entry = CorpusEntry(pull_request=pull_request(1), golden=(golden("d", 5), golden("e", 40), golden("t", 20, "fp")))
+    corpus = Corpus(name="keyed", version="1", title="k", protocol="answer-key", source="none", entries=(entry,))
+    candidates = tuple(
+        ImportedCandidate(
+            finding=CandidateFinding(file="a.py", start_line=line, end_line=line, message=text, producer="tool")
+        )
+        for text, line in (("x", 6), ("y", 21), ("z", 90))
+    )
+
+    def review(number: int, labels: tuple[Classification, ...]) -> ImportedReview:
+        return ImportedReview(
+            agent="tool",
+            pull_request=entry.pull_request.key,
+            candidates=candidates,
+            round=number,
+            review_ms=100.0 * number,
+            judgments=(
+                ImportedJudgment(
+                    judge="key",
+                    description={"name": "key"},
+                    classifies=True,
+                    pairs=(ImportedPair(candidate=0, golden=0), ImportedPair(candidate=1, golden=2)),
+                    classifications=labels,
+                ),
+            ),
+        )
+
+    full = (Classification(candidate=2, label=Label(tp_fp=TpFp.FP, severity="low", category="testing")),)
+    store_of(tmp_path / "farm", corpus, [review(1, full), review(2, ())])
+    out = tmp_path / "a.tar"
+    export(tmp_path / "farm", out)
+    assert verify_archive(out).differences == []
+    first = next(data for name, data in contents(out).items() if name.startswith("judgments/"))
+    assert json.loads(first)["claims"] == {"claimed": {"0": 0}, "intended": {"1": 2}, "found": [0], "unkeyed": [2]}
+    row = rows(out)[0]
+    assert [each["score"]["micro"]["overall"]["precision"] for each in row["rounds"]] == [0.5, None]
+    assert (row["micro"]["recall"]["mean"], row["micro"]["precision"]["reason"]) == (0.5, "undefined in round 2")
+    assert row["duration"]["mean_ms"] == 150.0
+    check_forgeries(out, tmp_path)
