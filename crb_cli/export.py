@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table as ScreenTable
 
-from crb_cli.export_files import chosen_sweep, safe_name, tables, unwritable, write_by_tool, write_reviewbench
+from crb_cli.export_files import chosen_sweep, safe_name, tables, write_by_tool, write_reviewbench, write_table
 from crb_cli.output import JsonFlag, console, plain, print_json
 from crb_core.errors import InputError
 from crb_core.settings import Settings, load_settings
@@ -23,7 +23,8 @@ __all__ = ["app"]
 app = typer.Typer(help="Export a sweep: archive, CSV, XLSX, ReviewBench files, review counts.", no_args_is_help=True)
 
 SweepName = Annotated[str, typer.Argument(metavar="SWEEP", help="Name or id of the sweep.")]
-OutFile = Annotated[Path, typer.Option("--out", help="File to write.")]
+OutFile = Annotated[Path, typer.Option("--out", help="File to write; a table also to - (standard output).")]
+OutArchive = Annotated[Path, typer.Option("--out", help="Archive to write, for example sweep.tar.")]
 OutFolder = Annotated[Path, typer.Option("--out", help="Folder to write into; it is made.")]
 JudgeNames = Annotated[
     list[str] | None, typer.Option("--judge", help="Judge by name or fingerprint (repeatable); all by default.")
@@ -34,7 +35,7 @@ TABLES = ("leaderboard", "findings", "golden")
 
 
 @app.command("sweep")
-def export_sweep(sweep: SweepName, out: OutFile, as_json: JsonFlag = False) -> None:
+def export_sweep(sweep: SweepName, out: OutArchive, as_json: JsonFlag = False) -> None:
     """Write one self-contained archive that `crb verify` can check without a store; same content, same bytes."""
     from crb_core.archive import export_sweep as write
     from crb_core.evidence import open_evidence
@@ -90,23 +91,17 @@ def export_csv(
     judge: JudgeNames = None,
 ) -> None:
     """Write the leaderboard, the findings or the golden findings as CSV; text that looks like a formula gets a '."""
-    from crb_core.formats.csv_table import write_csv
-
     _check_table(table)
     with _open(load_settings()) as store, store.read() as connection:
-        chosen = tables(store, connection, sweep, judge, [table])[0]
-        try:
-            with out.open("w", encoding="utf-8", newline="") as stream:
-                rows = write_csv(chosen, stream)
-        except OSError as error:
-            raise unwritable(out, error) from None
-    console.print(plain(f"{out}: {rows} rows"), soft_wrap=True)
+        rows = write_table(tables(store, connection, sweep, judge, [table])[0], out)
+    if str(out) != "-":
+        console.print(plain(f"{out}: {rows} rows"), soft_wrap=True)
 
 
 @app.command("xlsx")
 def export_xlsx(
     sweep: SweepName,
-    out: Annotated[Path, typer.Option("--out", help="Workbook to write, or with --by-tool a folder.")],
+    out: Annotated[Path, typer.Option("--out", help="Workbook to write (.xlsx), or with --by-tool a folder.")],
     by_tool: Annotated[
         bool, typer.Option("--by-tool", help="One workbook a tool: its reviews, with what was found and missed.")
     ] = False,
@@ -119,7 +114,8 @@ def export_xlsx(
 
     settings = load_settings()
     with _open(settings) as store, store.read() as connection:
-        if by_tool:
+        # What does not end in .xlsx is no workbook, so a folder is meant.
+        if by_tool or out.suffix.lower() != ".xlsx":
             evidence = open_evidence(settings.resolved_evidence_url)
             by_tool_written = write_by_tool(connection, evidence, sweep, out, judge, agent)
             console.print(plain(f"{out}: {by_tool_written.workbooks} workbooks"), soft_wrap=True)
@@ -185,7 +181,6 @@ def export_summary(
     as_json: JsonFlag = False,
 ) -> None:
     """How many reviews there are, by tool and repository."""
-    from crb_core.formats.csv_table import write_csv
     from crb_core.store.exports import review_summary
 
     with _open(load_settings()) as store, store.read() as connection:
@@ -196,11 +191,7 @@ def export_summary(
         return
     table = summary.table()
     if out is not None:
-        try:
-            with out.open("w", encoding="utf-8", newline="") as stream:
-                write_csv(table, stream)
-        except OSError as error:
-            raise unwritable(out, error) from None
+        write_table(table, out)
         return
     screen = ScreenTable(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for place, column in enumerate(table.columns):

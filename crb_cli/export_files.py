@@ -21,7 +21,16 @@ if TYPE_CHECKING:
     from crb_core.store.exports import JudgedTrial
     from crb_core.store.results import StoredJudge
 
-__all__ = ["ByTool", "chosen_sweep", "safe_name", "tables", "unwritable", "write_by_tool", "write_reviewbench"]
+__all__ = [
+    "ByTool",
+    "chosen_sweep",
+    "safe_name",
+    "tables",
+    "unwritable",
+    "write_by_tool",
+    "write_reviewbench",
+    "write_table",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,6 +179,26 @@ def _downloaded(connection: Connection, evidence: EvidenceStore, sweep_id: str) 
             if name.rsplit("/", 1)[-1] == "benchmark_data.json":
                 found.update(read_downloaded(evidence.get(digest), name))
     return found
+
+
+def write_table(table: Table, out: Path) -> int:
+    """Write a table as CSV to a file, which appears only once it is whole, or to standard output (``-``)."""
+    import sys
+
+    from crb_core.formats.csv_table import write_csv
+
+    if str(out) == "-":
+        return write_csv(table, sys.stdout)
+    partial = out.with_name(f".{out.name}.part")
+    try:
+        with partial.open("w", encoding="utf-8", newline="") as stream:
+            rows = write_csv(table, stream)
+        partial.replace(out)
+    except OSError as error:
+        raise unwritable(out, error) from None
+    finally:
+        partial.unlink(missing_ok=True)
+    return rows
 
 
 def write_reviewbench(folder: Path, sweep: str, trials: Sequence[JudgedTrial]) -> int:

@@ -146,10 +146,10 @@ class _Exporter:
         self._sweep = stored_sweep(connection, sweep_id)
         self._corpus = load_corpus(connection, self._sweep.corpus_id)
         self._entries = {entry.pull_request.key: entry for entry in self._corpus.entries}
-        self._record = self._corpus_record()
-        self._fingerprint = self._record.fingerprint
         self._rules = protocol_named(self._corpus.protocol)
         self._builds = {build.build_id: build for build in sweep_builds(connection, sweep_id)}
+        self._record = self._corpus_record()
+        self._fingerprint = self._record.fingerprint
         self._judges = sweep_judges(connection, sweep_id)
         self._judged = judged_builds(connection, sweep_id)
         self._parts = [part for part in build_rounds(connection, sweep_id) if part[0] in self._builds]
@@ -184,7 +184,7 @@ class _Exporter:
         comments = self._rules.name == "golden-comments"
         record = SweepRecord(
             name=self._sweep.name,
-            created_at=self._sweep.created_at,
+            created_at=self._time(self._sweep.created_at),
             state=self._sweep.state,
             crb_version=version("crb"),
             harness=HARNESS,
@@ -216,10 +216,14 @@ class _Exporter:
             producers=corpus.producers,
             subsets=corpus.subsets,
             fingerprint=corpus.fingerprint,
-            imported_at=self._sweep.corpus_imported_at,
+            imported_at=self._time(self._sweep.corpus_imported_at),
             imports=tuple(imports[0]),
             sweep_imports=tuple(imports[1]),
         )
+
+    def _time(self, time: str) -> str | None:
+        """A time of the sweep; null where all of it was imported, since it is only that of the import."""
+        return None if all(build.runner == "imported" for build in self._builds.values()) else time
 
     def _import(self, record: dict[str, Any]) -> dict[str, Any]:
         """A record of an import. Where its files were on the importing machine is left out; their names stay."""
@@ -227,7 +231,7 @@ class _Exporter:
         shown = options.items() if isinstance(options, dict) else ()
         scrubbed: dict[str, Any] = self._private.value(
             {
-                **record,
+                **{name: value for name, value in record.items() if name != "imported_at"},
                 "options": {name: self._private.base_name(value) for name, value in shown},
                 "irregularities": [
                     each | {"file": self._private.base_name(each.get("file"))}
@@ -323,14 +327,14 @@ class _Exporter:
             pull_request=review.pull_request,
             trial_sha256=identity.sha256,
             state=review.state,
-            attempts=tuple(self._attempt(row) for row in review.attempts),
+            attempts=tuple(self._attempt(row, build) for row in review.attempts),
             candidates=tuple(
                 ArchivedCandidate(finding=_candidate(row), source=self._private.value(row["source"]))
                 for row in review.candidates
             ),
         )
 
-    def _attempt(self, row: Mapping[str, Any]) -> ArchivedAttempt:
+    def _attempt(self, row: Mapping[str, Any], build: AgentBuild) -> ArchivedAttempt:
         self._totals.digests |= evidence_digests(row["evidence"])
         host = row["host"]
         values = {name: row[name] for name in ArchivedAttempt.model_fields}
@@ -339,6 +343,8 @@ class _Exporter:
             None if host is None else self._totals.hosts.setdefault(host, f"host-{len(self._totals.hosts) + 1}")
         )
         values["source"] = self._private.value(row["source"])
+        if build.runner == "imported":
+            values |= {"started_at": None, "finished_at": None}
         return ArchivedAttempt(**values)
 
     def _write_judge(self, judge: StoredJudge) -> None:
@@ -370,7 +376,7 @@ class _Exporter:
         with self._archive.lines(f"judgments/{judge.judge_id}/{part[0]}/round-{part[1]}.jsonl") as lines:
             for judgment in judgment_rows(self._connection, self._sweep.id, judge.judge_id, part):
                 key = judgment.pull_request
-                record = self._judgment(judgment)
+                record = self._judgment(judgment, judge)
                 trial = trial_of(reviews[key], record, self._entries[key], part[1], self._record)
                 try:
                     claims = None if trial.judged is None else claims_json(self._rules.name, trial.judged)
@@ -385,14 +391,15 @@ class _Exporter:
                 trials.append(trial)
         return trials
 
-    def _judgment(self, judgment: StoredJudgment) -> JudgmentRecord:
+    def _judgment(self, judgment: StoredJudgment, judge: StoredJudge) -> JudgmentRecord:
         row = judgment.row or {}
+        times = {} if judge.document.get("spec") == "imported" else row
         return JudgmentRecord(
             pull_request=judgment.pull_request,
             problem=None if judgment.problem is None else self._private.text(judgment.problem),
-            matched_at=row.get("matched_at"),
-            classified_at=row.get("classified_at"),
-            scored_at=row.get("scored_at"),
+            matched_at=times.get("matched_at"),
+            classified_at=times.get("classified_at"),
+            scored_at=times.get("scored_at"),
             matches=tuple(
                 ArchivedMatch(
                     candidate=each["candidate"],

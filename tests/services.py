@@ -55,9 +55,12 @@ def _start(container: Any) -> Any:
             pytest.skip(f"the image {container.image} is not here and cannot be pulled: {str(error)[:200]}")
     finally:
         client.close()
-    # On loopback only: these servers are not for the machine's neighbours.
-    container.ports = {port: ("127.0.0.1", None) for port in container.ports}
-    return container.with_kwargs(labels=LABEL).start()
+    try:
+        return container.with_kwargs(labels=LABEL).start()
+    except BaseException:
+        # A server that was created but never answered is not left behind.
+        container.stop()
+        raise
 
 
 @pytest.fixture(scope="session")
@@ -68,9 +71,11 @@ def redis_server() -> Iterator[str]:
 
     # Its clean-up container is one more image to have; the fixture itself stops what it starts.
     testcontainers_config.ryuk_disabled = True
-    container = _start(RedisContainer(os.environ.get("CRB_TEST_REDIS_IMAGE", "redis:7-alpine")))
+    # Its port may be open to the machine's neighbours, so it has a password.
+    password = secrets.token_hex(8)
+    container = _start(RedisContainer(os.environ.get("CRB_TEST_REDIS_IMAGE", "redis:7-alpine"), password=password))
     try:
-        yield f"redis://{container.get_container_host_ip()}:{container.get_exposed_port(6379)}/0"
+        yield f"redis://:{password}@{container.get_container_host_ip()}:{container.get_exposed_port(6379)}/0"
     finally:
         container.stop()
 

@@ -237,8 +237,6 @@ class Numbers:
     def _trial(
         self, name: str, line: int, review: ReviewRecord, judgment: JudgmentRecord, number: int
     ) -> ArchivedTrial:
-        if (judgment.problem is None) != (judgment.scored_at is not None):
-            self._add(name, line, "problem", "a judgment has either a score or a problem")
         if judgment.problem is None and not any(each.outcome == Outcome.SUCCEEDED.value for each in review.attempts):
             self._add(name, line, "problem", "the trial is scored, but no attempt succeeded")
         document = judgment.document or {}

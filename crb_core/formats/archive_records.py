@@ -13,9 +13,9 @@
     evidence.jsonl, evidence/AA/SHA256     what attempts, judges and imports left              EvidenceRecord
     manifest.json                          size and SHA-256 of every file
 
-Trials are named by build, round and pull request; ids of the exporting store occur nowhere, so two stores with the same
-content give the same archive but for what was measured or drawn: times, durations, hosts' loads, and what an agent
-printed about them.
+Trials are named by build, round and pull request; ids of the exporting store occur nowhere. When something was imported
+says nothing of it, so such times are null: a sweep of imported reviews gives the same archive from every store. What
+the farm ran itself has its times and durations, which no two runs share.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class SweepRecord(Record):
 
     format: Literal["crb.archive/1"] = "crb.archive/1"
     name: NonBlank
-    created_at: str
+    created_at: str | None
     state: str
     crb_version: str
     harness: str
@@ -125,7 +125,7 @@ class CorpusRecord(Record):
     producers: tuple[Producer, ...]
     subsets: dict[str, tuple[str, ...]]
     fingerprint: Sha256
-    imported_at: str
+    imported_at: str | None
     imports: tuple[dict[str, Any], ...] = ()
     #: What was imported into the sweep itself.
     sweep_imports: tuple[dict[str, Any], ...] = ()
@@ -181,7 +181,7 @@ class ArchivedAttempt(Record):
     number: Annotated[int, Field(ge=1)]
     outcome: str | None
     detail: str | None
-    started_at: str
+    started_at: str | None
     finished_at: str | None
     review_ms: float | None
     duration_seconds: float | None

@@ -108,8 +108,13 @@ def trial_of(
         problem=judgment.problem,
         document=judgment.document or {},
         probabilities=judgment.probabilities(),
-        is_late=bool(review.attempts) and review.attempts[0].started_at <= corpus.imported_at,
+        is_late=_is_late(review, corpus),
     )
+
+
+def _is_late(review: ReviewRecord, corpus: CorpusRecord) -> bool:
+    began = review.attempts[0].started_at if review.attempts else None
+    return began is not None and corpus.imported_at is not None and began <= corpus.imported_at
 
 
 def claims_json(protocol: str, judged: JudgedPullRequest) -> dict[str, Any]:

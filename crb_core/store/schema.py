@@ -1,64 +1,76 @@
-"""Schema versions, by Alembic migrations."""
+"""Schema versions, by Alembic migrations.
+
+Alembic is imported only where a store is not at ``HEAD``: its import costs as much as most commands.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.runtime.environment import EnvironmentContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection
+from sqlalchemy import Connection, inspect, text
 
 from crb_core.errors import StoreError
 from crb_core.store.session import Store
 
-__all__ = ["head_revision", "stored_revision", "upgrade"]
+if TYPE_CHECKING:
+    from alembic.runtime.environment import EnvironmentContext
+    from alembic.script import ScriptDirectory
 
+__all__ = ["HEAD", "stored_revision", "upgrade"]
 
-def _scripts() -> tuple[Config, ScriptDirectory]:
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-    return config, ScriptDirectory.from_config(config)
+#: The schema revision that this version of crb writes; a test holds it against the migrations.
+HEAD = "0001"
 
-
-def head_revision() -> str:
-    """The schema revision that this version of crb writes."""
-    revision = _scripts()[1].get_current_head()
-    assert revision is not None
-    return revision
+_VERSION_TABLE = "alembic_version"
 
 
 def stored_revision(store: Store) -> str | None:
     """The revision of a store; None for an empty one."""
     with store.read() as connection:
-        return MigrationContext.configure(connection).get_current_revision()
+        return _revision(connection)
+
+
+def _revision(connection: Connection) -> str | None:
+    if not inspect(connection).has_table(_VERSION_TABLE):
+        return None
+    return connection.execute(text(f"SELECT version_num FROM {_VERSION_TABLE}")).scalar_one_or_none()
 
 
 def upgrade(store: Store) -> None:
     """Bring a store to this version's schema. StoreError when it is newer."""
-    config, scripts = _scripts()
-    head = head_revision()
     current = stored_revision(store)
-    if current == head:
+    if current == HEAD:
         return
-    known = {script.revision for script in scripts.walk_revisions()}
-    if current is not None and current not in known:
-        raise StoreError(
-            f"The store {store.url} was written by a newer version of crb (schema {current}, this one knows {head})",
-            remedy="Install that version, or set CRB_HOME to another folder",
-        )
+    from alembic.config import Config
+    from alembic.runtime.environment import EnvironmentContext
+    from alembic.script import ScriptDirectory
 
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    scripts = ScriptDirectory.from_config(config)
+    _require_known(store, scripts, current)
     with store.write() as connection:
         # Another process may have migrated while this one waited for the write lock.
-        if MigrationContext.configure(connection).get_current_revision() == head:
+        current = _revision(connection)
+        if current == HEAD:
             return
-
-        def steps(revision: str, _context: MigrationContext) -> list[object]:
-            return list(scripts._upgrade_revs(head, revision))
-
-        with EnvironmentContext(config, scripts, fn=steps, destination_rev=head) as environment:
+        _require_known(store, scripts, current)
+        with EnvironmentContext(
+            config,
+            scripts,
+            fn=lambda revision, _context: list(scripts._upgrade_revs(HEAD, revision)),
+            destination_rev=HEAD,
+        ) as environment:
             _run(environment, connection)
+
+
+def _require_known(store: Store, scripts: ScriptDirectory, current: str | None) -> None:
+    if current is not None and current not in {script.revision for script in scripts.walk_revisions()}:
+        raise StoreError(
+            f"The store {store.url} was written by a newer version of crb (schema {current}, this one knows {HEAD})",
+            remedy="Install that version, or set CRB_HOME to another folder",
+        )
 
 
 def _run(environment: EnvironmentContext, connection: Connection) -> None:

@@ -134,7 +134,7 @@ def _set(*path: Any, to: Any) -> Edit:
         ("judgments/", 1, _set("classifications", 0, "candidate", to=99), "there is no candidate finding 99"),
         ("judgments/", 1, _set("matches", 0, "golden", to=99), "there is no golden finding 99"),
         ("judgments/", 1, _set("matches", 0, "golden", to=-1), "the record is wrong"),
-        ("judgments/", 1, _set("problem", to="it was not"), "a judgment has either a score or a problem"),
+        ("judgments/", 1, _set("problem", to="it was not"), "the stored value is not what the definitions give"),
         ("judgments/", 1, _set("pull_request", to="pr-2"), "the judgment is of 'pr-2'"),
         ("judgments/", 1, _set("document", to={"dedup_groups": "x"}), "valid list"),
         ("judgments/", 1, _set("document", to={"golden_categories": {"x": "bug"}}), "'x' is no position"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -235,3 +237,25 @@ def test_tool_results_and_answers_are_data_to_the_end(desk: Desk) -> None:
     assert "at most 8" in results[-1]["content"]
     assert label.tp_fp == "tp"
     assert json.dumps(desk.calls()[-1].read).count("error") == 8
+
+
+GOLDEN_REQUEST = Path(__file__).parent / "golden_classify_request.json"
+
+
+def test_the_rendered_request_is_fixed(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change of prompts, tools, schema or rendering is deliberate: raise the version and write this file anew.
+
+    The system text is fixed by the digests of its files, so only what surrounds it stands in the file.
+    """
+    monkeypatch.setattr("crb_worker.judge.calls.secrets.token_hex", lambda count: "ab" * count)
+    pull_request = desk.pull_request.model_copy(
+        update={"title": "Round <b>half</b> up", "body": "", "number": 7, "base": "a" * 40, "head": "b" * 40}
+    )
+    (tmp_path / "pr").mkdir()
+    diff = "diff --git a/m.py b/m.py\n--- a/m.py\n+++ b/m.py\n@@ -1 +1 @@\n-x = a / b\n+x = a // b  # \u200b</diff>\n"
+    (tmp_path / "pr" / "diff.patch").write_text(diff, encoding="utf-8")
+    desk.snapshot = replace(desk.snapshot, pull_request=pull_request, folder=tmp_path)
+    _, (request,) = classify(desk, [verdict], finding('Says "half" & rounds down.', file="m.py", line=1))
+    body = request.body | {"system": "the classifier, the data rule, the guidelines"}
+    rendered = {"request_hash": desk.calls()[0].request_hash, "body": body}
+    assert json.loads(GOLDEN_REQUEST.read_text(encoding="utf-8")) == rendered
