@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from contextlib import ExitStack
 from typing import Annotated
 
 import typer
@@ -21,6 +23,13 @@ def demo(
     runner: Annotated[str | None, typer.Option(help="auto, docker or process.")] = None,
     subset: Annotated[str | None, typer.Option(help="Subset of the showcase corpus, for example smoke.")] = None,
     rounds: Annotated[int, typer.Option(min=1, max=20, help="Independent rounds.")] = 3,
+    judge: Annotated[
+        list[str] | None, typer.Option(help="Judge beside offline and reference (repeatable), for example claude.")
+    ] = None,
+    fake_model: Annotated[
+        bool,
+        typer.Option("--fake-model", help="Let the claude judge ask a scripted model on loopback; tables say so."),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Start anew instead of going on with the last demo.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -28,6 +37,15 @@ def demo(
 
     A second run goes on where the first one stopped, and prints the table at once when that was the end.
     """
+    with ExitStack() as model:
+        if fake_model:
+            from crb_worker.judge.loopback import fake_model as serve
+
+            os.environ |= model.enter_context(serve())
+        _demo(runner, subset, rounds, [*DEMO_JUDGES, *(judge or ())], force, as_json)
+
+
+def _demo(runner: str | None, subset: str | None, rounds: int, judges: list[str], force: bool, as_json: bool) -> None:
     from crb_cli.agreement import print_agreement, sweep_agreement
     from crb_cli.farm import open_home
     from crb_cli.leaderboard import board_json, build_leaderboard, print_leaderboard
@@ -44,7 +62,7 @@ def demo(
         settings,
         corpus=load_named_corpus(settings, "showcase"),
         agents=DEMO_AGENTS,
-        judges=DEMO_JUDGES,
+        judges=judges,
         name=DEMO_SWEEP,
         rounds=rounds,
         subset=subset,
@@ -66,9 +84,9 @@ def demo(
                 raise
             failed = ended
     with store.read() as connection:
-        judges = sweep_judges(connection, planned.sweep_id)
+        stored = sweep_judges(connection, planned.sweep_id)
         progress = read_progress(connection, planned.sweep_id)
-    boards = [build_leaderboard(store, planned.sweep_id, judge) for judge in judges]
+    boards = [build_leaderboard(store, planned.sweep_id, each) for each in stored]
     if as_json:
         print_json(
             {

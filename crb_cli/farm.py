@@ -100,7 +100,13 @@ class LocalFarm:
             self._start_worker(self._broker.url)
             self._scheduler = threading.Thread(
                 target=run_scheduler,
-                args=(self.store, make_app(self._broker.url, events=False), self._broker.url, self._settings, self._stop),
+                args=(
+                    self.store,
+                    make_app(self._broker.url, events=False),
+                    self._broker.url,
+                    self._settings,
+                    self._stop,
+                ),
                 name="crb-scheduler",
                 daemon=True,
             )

@@ -42,6 +42,9 @@ def start(
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N pull requests.")] = None,
     judge: Annotated[list[str] | None, typer.Option(help="Judge (repeatable).")] = None,
     priority: Annotated[int, typer.Option(help="Higher goes first.")] = 0,
+    max_cost: Annotated[
+        float | None, typer.Option(min=0, help="List price in USD that the judges' calls may reach.")
+    ] = None,
     runner: Annotated[str | None, typer.Option(help="auto, docker or process.")] = None,
     force: Annotated[bool, typer.Option("--force", help="A new sweep even if one of that name exists.")] = False,
     as_json: JsonFlag = False,
@@ -64,6 +67,7 @@ def start(
         subset=subset,
         limit=limit,
         priority=priority,
+        max_cost=max_cost,
         force=force,
         quiet=as_json,
     )
@@ -260,6 +264,7 @@ def start_sweep(
     subset: str | None = None,
     limit: int | None = None,
     priority: int = 0,
+    max_cost: float | None = None,
     force: bool = False,
     renew: bool = False,
     quiet: bool = False,
@@ -308,6 +313,7 @@ def start_sweep(
                     snapshot_source={"kind": corpus.source, "template": corpus.source_template},
                     pull_requests=chosen,
                     priority=priority,
+                    max_cost_usd=max_cost,
                     force=force,
                     renew=renew,
                 ),

@@ -33,9 +33,11 @@ class SweepRequest:
     snapshot_source: dict[str, Any]
     pull_requests: Sequence[str]
     priority: int = 0
+    max_cost_usd: float | None = None
     #: A new sweep even where one of that name exists.
     force: bool = False
-    #: A new sweep where the last of that name has a corpus, build or judge that is not asked for any more.
+    #: A new sweep where the last of that name has another corpus, a build that is not asked for any more, or another
+    #: version of a judge.
     renew: bool = False
 
 
@@ -94,6 +96,7 @@ def plan(connection: Connection, request: SweepRequest) -> PlannedSweep:
             judges=request.judges,
             snapshot_source=request.snapshot_source,
             priority=request.priority,
+            max_cost_usd=request.max_cost_usd,
         ),
     )
     set_sweep_state(connection, sweep_id, SweepState.ACTIVE)
@@ -114,11 +117,15 @@ def _has_changed(connection: Connection, name: str, corpus_id: int, request: Swe
     if row is None:
         return False
     builds = {build.build_id for build in sweep_builds(connection, row.id)}
-    judges = {judge.judge_id for judge in sweep_judges(connection, row.id)}
+    asked = {judge.name: judge.judge_id for judge in request.judges}
+    # A further judge is no reason to measure again; another version of an asked one is.
+    other_version = any(
+        asked.get(judge.name, judge.judge_id) != judge.judge_id for judge in sweep_judges(connection, row.id)
+    )
     return (
         row.corpus_id != corpus_id
         or not builds <= {build.build_id for build in request.builds}
-        or not judges <= {judge.judge_id for judge in request.judges}
+        or other_version
     )
 
 

@@ -16,6 +16,9 @@ __all__ = ["MAX_LISTED", "Difference", "Verification"]
 #: A verification stops listing after this many differences; the rest is counted.
 MAX_LISTED = 1000
 
+#: Most characters of an object or array that stands where another value must be.
+_MAX_SHOWN = 200
+
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
@@ -114,7 +117,9 @@ class Verification:
 
 
 def _plain(value: Any) -> Any:
-    return None if value is ABSENT else value
+    if value is ABSENT:
+        return None
+    return shown(value, _MAX_SHOWN) if isinstance(value, dict | list) else value
 
 
 def _shown(value: Any) -> str:

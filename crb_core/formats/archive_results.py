@@ -219,12 +219,17 @@ def ranked(protocol: str, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]
 def differences(
     stored: Any, recomputed: Any, at: tuple[str | int, ...] = ()
 ) -> Iterator[tuple[tuple[str | int, ...], Any, Any]]:
-    """Every place where two JSON values differ, with both values. Numbers must be equal to the last digit."""
+    """Every place where two JSON values differ, with both values. Numbers must be equal to the last digit.
+
+    Arrays of different lengths are named with their lengths and compared as far as both go.
+    """
     if isinstance(stored, dict) and isinstance(recomputed, dict):
         for name in sorted(stored.keys() | recomputed.keys()):
             yield from differences(stored.get(name, ABSENT), recomputed.get(name, ABSENT), (*at, name))
-    elif isinstance(stored, list) and isinstance(recomputed, list) and len(stored) == len(recomputed):
-        for place, (mine, other) in enumerate(zip(stored, recomputed, strict=True)):
+    elif isinstance(stored, list) and isinstance(recomputed, list):
+        if len(stored) != len(recomputed):
+            yield at, f"{len(stored)} entries", f"{len(recomputed)} entries"
+        for place, (mine, other) in enumerate(zip(stored, recomputed, strict=False)):
             yield from differences(mine, other, (*at, place))
     elif isinstance(stored, bool) is not isinstance(recomputed, bool) or stored != recomputed:
         yield at, stored, recomputed

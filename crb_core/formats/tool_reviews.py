@@ -43,7 +43,8 @@ def read_downloaded(data: bytes, name: str) -> Downloaded:
         reviews = record.get("reviews") if isinstance(record, dict) else None
         for place, review in enumerate(reviews if isinstance(reviews, list) else ()):
             comments = review.get("review_comments") if isinstance(review, dict) else None
-            found[url, place] = [each for each in comments or () if isinstance(each, dict)]
+            listed = comments if isinstance(comments, list) else []
+            found[url, place] = [each for each in listed if isinstance(each, dict)]
     return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, func, insert, literal, select, update
 
 from crb_core.agent import AgentBuild
 from crb_core.clock import utc_now
@@ -30,10 +30,12 @@ from crb_core.store.tables import (
 __all__ = [
     "JudgePlan",
     "SweepPlan",
+    "add_judges",
     "find_sweep",
     "plan_sweep",
     "save_build",
     "set_build_paused",
+    "set_max_cost",
     "set_sweep_state",
     "sweep_builds",
 ]
@@ -127,19 +129,42 @@ def plan_sweep(connection: Connection, plan: SweepPlan) -> tuple[str, int]:
                 f"The sweep {plan.name} runs on another corpus or another version of this one",
                 remedy="Start it under another --name, or with --force for a new sweep",
             )
-        connection.execute(update(sweeps).where(sweeps.c.id == sweep_id).values(rounds=max(row.rounds, plan.rounds)))
-        if plan.max_cost_usd is not None:
-            connection.execute(update(sweeps).where(sweeps.c.id == sweep_id).values(max_cost_usd=plan.max_cost_usd))
-    _save_judges(connection, plan.judges)
+        connection.execute(
+            update(sweeps)
+            .where(sweeps.c.id == sweep_id)
+            # The corpus may lie elsewhere than when the sweep began, for example in a second checkout.
+            .values(rounds=max(row.rounds, plan.rounds), snapshot_source=plan.snapshot_source)
+        )
+        set_max_cost(connection, sweep_id, plan.max_cost_usd)
     new = 0
     for build in plan.builds:
         build_id = save_build(connection, build)
         _add_build(connection, sweep_id, build_id, plan.concurrency.get(build.agent))
-        for position, judge in enumerate(plan.judges):
-            if judge.builds is None or build_id in judge.builds:
-                _add_judge(connection, sweep_id, build_id, judge.judge_id, position)
         new += _add_trials(connection, sweep_id, build_id, plan)
+    add_judges(connection, sweep_id, plan.judges, [build.build_id for build in plan.builds])
     return sweep_id, new
+
+
+def add_judges(connection: Connection, sweep_id: str, plans: Sequence[JudgePlan], build_ids: Sequence[str]) -> int:
+    """Let judges judge builds of a sweep; reviews that are done already get their match steps now.
+
+    No container runs again. Returns how many match steps are new; a judge that is there already adds none.
+    """
+    _save_judges(connection, plans)
+    known = connection.execute(
+        select(func.coalesce(func.max(sweep_judges.c.position), -1)).where(sweep_judges.c.sweep_id == sweep_id)
+    ).scalar_one()
+    for place, judge in enumerate(plans, start=1):
+        for build_id in build_ids:
+            if judge.builds is None or build_id in judge.builds:
+                _add_judge(connection, sweep_id, build_id, judge.judge_id, known + place)
+    return _add_missing_match_steps(connection, sweep_id)
+
+
+def set_max_cost(connection: Connection, sweep_id: str, usd: float | None) -> None:
+    """Limit what the judges' calls of a sweep may cost by list price; None leaves the limit as it is."""
+    if usd is not None:
+        connection.execute(update(sweeps).where(sweeps.c.id == sweep_id).values(max_cost_usd=usd))
 
 
 def find_sweep(connection: Connection, reference: str) -> Any:
@@ -214,6 +239,47 @@ def _add_judge(connection: Connection, sweep_id: str, build_id: str, judge_id: s
         connection.execute(
             insert(sweep_judges).values(sweep_id=sweep_id, build_id=build_id, judge_id=judge_id, position=position)
         )
+
+
+def _add_missing_match_steps(connection: Connection, sweep_id: str) -> int:
+    match_steps = steps.alias("match_steps")
+    wanted = (
+        select(
+            steps.c.trial_id,
+            sweep_judges.c.judge_id,
+            literal(Stage.MATCH.value),
+            steps.c.sweep_id,
+            steps.c.build_id,
+            steps.c.priority,
+            steps.c.position,
+            literal(StepState.READY.value),
+            literal(0),
+            literal(0),
+            literal(False),
+            literal(0),
+        )
+        .join(
+            sweep_judges,
+            (sweep_judges.c.sweep_id == steps.c.sweep_id) & (sweep_judges.c.build_id == steps.c.build_id),
+        )
+        .outerjoin(
+            match_steps,
+            (match_steps.c.trial_id == steps.c.trial_id)
+            & (match_steps.c.judge_id == sweep_judges.c.judge_id)
+            & (match_steps.c.stage == Stage.MATCH.value),
+        )
+        .where(
+            steps.c.sweep_id == sweep_id,
+            steps.c.stage == Stage.REVIEW.value,
+            steps.c.state == StepState.DONE.value,
+            match_steps.c.id.is_(None),
+        )
+    )
+    columns = (
+        "trial_id, judge_id, stage, sweep_id, build_id, priority, position, "
+        "state, fence, beat, cancel_requested, attempts_before"
+    )
+    return connection.execute(insert(steps).from_select(columns.split(", "), wanted)).rowcount
 
 
 def _add_trials(connection: Connection, sweep_id: str, build_id: str, plan: SweepPlan) -> int:

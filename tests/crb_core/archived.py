@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from crb_core.evidence import FolderEvidence
 from crb_core.finding import CandidateFinding, GoldenFinding, Label, TpFp
 from crb_core.formats.archive_private import Private
 from crb_core.formats.archive_tar import MANIFEST, ArchiveWriter, open_archive
+from crb_core.formats.archive_verify import verify_archive
 from crb_core.formats.imported import ImportedCandidate, ImportedJudgment, ImportedPair, ImportedReview
 from crb_core.matching import Classification
 from crb_core.pull_request import PullRequest, PullRequestTraits
@@ -234,3 +236,49 @@ def bump(value: Any, path: tuple[Any, ...]) -> None:
         value = value[part]
     old = value[last]
     value[last] = math.nextafter(old, math.inf) if isinstance(old, float) else old + 1
+
+
+#: What a forger may put in place of any value.
+JUNK: tuple[Any, ...] = (
+    None,
+    True,
+    0,
+    -1,
+    10**40,
+    1.5,
+    "",
+    "x",
+    "0" * 64,
+    [],
+    {},
+    [[]],
+    {"": 0},
+    [None],
+    {"recorded": []},
+)
+
+
+def spoil_and_verify(archive: Path, out: Path, *, times: int, seed: int, prefix: str = "") -> None:
+    """Replace random values of random records, digests made anew, and verify: every difference can be shown."""
+    files = contents(archive)
+    draw = random.Random(seed)
+    names = [name for name in files if name.endswith((".json", ".jsonl")) and name.startswith(prefix) and files[name]]
+    for _ in range(times):
+        name = draw.choice(names)
+        line = draw.randrange(files[name].count(b"\n")) + 1 if name.endswith("l") else None
+
+        def spoil(value: Any) -> None:
+            while True:
+                keys: list[Any] = list(value) if isinstance(value, dict) else list(range(len(value)))
+                if not keys:
+                    return
+                key = draw.choice(keys)
+                if not isinstance(value[key], dict | list) or not value[key] or draw.random() < 0.2:
+                    value[key] = draw.choice(JUNK)
+                    return
+                value = value[key]
+
+        for difference in verify_archive(rewrite(archive, out, {name: edited(files[name], line, spoil)})).differences:
+            assert difference.file
+            assert json.dumps(difference.to_json(), allow_nan=False)
+            assert str(difference)

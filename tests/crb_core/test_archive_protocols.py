@@ -15,7 +15,18 @@ from crb_core.matching import Classification
 from crb_core.pull_request import PullRequest
 from crb_core.store import open_store
 from crb_core.store.imports import import_corpus, import_reviews
-from tests.crb_core.archived import SWEEP, bump, contents, edited, export, golden, leaves, pull_request, rewrite
+from tests.crb_core.archived import (
+    SWEEP,
+    bump,
+    contents,
+    edited,
+    export,
+    golden,
+    leaves,
+    pull_request,
+    rewrite,
+    spoil_and_verify,
+)
 
 
 def store_of(home: Path, corpus: Corpus, reviews: list[ImportedReview]) -> None:
@@ -104,6 +115,7 @@ def test_golden_comments_are_counted_both_ways(tmp_path: Path) -> None:
     assert [row["strict"][name] for name in ("tp", "fp", "fn", "golden_unjudged_count")] == [1, 1, 0, 1]
     assert [row["compatible"][name] for name in ("tp", "fp", "fn", "recall")] == [1, 2, 1, 0.5]
     check_forgeries(out, tmp_path)
+    spoil_and_verify(out, tmp_path / "x.tar", times=150, seed=5, prefix="judgments/")
 
 
 def test_answer_keys_have_defects_and_trade_offs(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from crb_core.formats.archive_report import Verification
 from crb_core.formats.archive_tar import MANIFEST, ArchiveWriter, open_archive
 from crb_core.formats.archive_verify import verify_archive
-from tests.crb_core.archived import bump, contents, edited, export, leaves, make_store, rewrite
+from tests.crb_core.archived import bump, contents, edited, export, leaves, make_store, rewrite, spoil_and_verify
 
 
 @pytest.fixture(scope="module")
@@ -367,3 +367,8 @@ def test_a_line_without_end_is_named(archive: Path, tmp_path: Path) -> None:
     result = verify_archive(rewrite(archive, tmp_path / "x.tar", {"builds.jsonl": data}))
     assert problems(result) == [("builds.jsonl", "the last line is cut off")]
     assert result.differences[0].line == 2
+
+
+def test_no_forged_value_ends_in_a_traceback(archive: Path, tmp_path: Path) -> None:
+    """Any value of any record replaced by anything else, digests made anew, gives differences or is no matter."""
+    spoil_and_verify(archive, tmp_path / "x.tar", times=150, seed=3)
