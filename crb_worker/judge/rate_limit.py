@@ -107,10 +107,11 @@ class RateLimits:
 
 @dataclass(frozen=True)
 class Slot:
-    """A reserved start: ``wait`` seconds from now."""
+    """A reserved start: ``wait`` seconds from now, ``start`` in seconds of the limiter's own clock."""
 
     id: str
     wait: float
+    start: float
 
 
 class RateLimiter(Protocol):
@@ -158,7 +159,7 @@ class LocalRateLimiter:
                 self._starts.append((start, identifier))
                 self._tokens[identifier] = tokens
             self._last = start
-        return Slot(identifier, max(0.0, start - now) / 1000)
+        return Slot(identifier, max(0.0, start - now) / 1000, start / 1000)
 
     def rest(self) -> float:
         with self._lock:
@@ -196,7 +197,7 @@ class BrokerRateLimiter:
         identifier = uuid.uuid4().hex
         limits = [self._limits.interval_ms, self._limits.tokens_per_minute or 0]
         start, now = self._run(self._reserve, list(self._keys.values()), [identifier, tokens, *limits])
-        return Slot(identifier, max(0, int(start) - int(now)) / 1000)
+        return Slot(identifier, max(0, int(start) - int(now)) / 1000, int(start) / 1000)
 
     def rest(self) -> float:
         return float(self._run(self._rest, [self._keys["pause"]], [])) / 1000

@@ -137,10 +137,10 @@ def reviews(agent: str = "alpha", *, skip: tuple[int, int] | None = None) -> lis
     return found
 
 
-def make_store(home: Path, made: list[ImportedReview] | None = None) -> Store:
-    """A store in ``home`` with the corpus and one sweep, and evidence of its attempts."""
+def make_store(home: Path, made: list[ImportedReview] | None = None, url: str | None = None) -> Store:
+    """A store with the corpus and one sweep, in ``home`` or at ``url``, and evidence of its attempts in ``home``."""
     home.mkdir(parents=True, exist_ok=True)
-    store = open_store(f"sqlite:///{home / 'crb.sqlite'}")
+    store = open_store(url or f"sqlite:///{home / 'crb.sqlite'}")
     evidence = FolderEvidence(home / "evidence")
     kept = evidence.put(b'{"some": "file"}')
     record = {"files": {"golden/one.json": kept}, "options": {"root": "/home/someone/data"}, "irregularities": []}

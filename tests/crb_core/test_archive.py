@@ -144,6 +144,15 @@ def test_two_stores_with_the_same_imports_give_the_same_bytes(archive: Path, tmp
     assert (tmp_path / "other.tar").read_bytes() == archive.read_bytes()
 
 
+@pytest.mark.docker
+def test_postgresql_gives_the_same_bytes(archive: Path, tmp_path: Path, postgres_url: str) -> None:
+    """What the store is kept in leaves no trace."""
+    store = make_store(tmp_path / "other", url=postgres_url)
+    export(tmp_path / "other", tmp_path / "other.tar", store)
+    store.close()
+    assert (tmp_path / "other.tar").read_bytes() == archive.read_bytes()
+
+
 def test_nothing_of_the_exporting_machine_is_in_it(home: Path, archive: Path) -> None:
     """No path of the farm, no mirror, no import folder, no host, no user and no id of the store."""
     data = archive.read_bytes()

