@@ -6,9 +6,7 @@ of the exporting machine alone stays out: its paths, its host names, the ids of 
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,11 +17,11 @@ from typing import IO, Any
 from sqlalchemy import Connection
 
 from crb_core.agent import HARNESS, AgentBuild
-from crb_core.bundled import bundled
 from crb_core.errors import CrbError, InputError, StoreError
 from crb_core.evidence import EvidenceStore
 from crb_core.finding import CandidateFinding, Label
 from crb_core.formats.archive_private import Private
+from crb_core.formats.archive_prompts import prompts_of
 from crb_core.formats.archive_records import (
     README,
     Aggregation,
@@ -38,7 +36,6 @@ from crb_core.formats.archive_records import (
     JudgedBuilds,
     JudgeRecord,
     JudgmentRecord,
-    PromptRecord,
     PullRequestRecord,
     ReviewRecord,
     SweepRecord,
@@ -78,8 +75,6 @@ from crb_core.store.results import StoredJudge, sweep_judges
 from crb_core.store.sweeps import sweep_builds
 
 __all__ = ["Exported", "export_sweep"]
-
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,40 +263,26 @@ class _Exporter:
                 )
 
     def _write_judges(self) -> None:
-        written: dict[str, str] = {}
+        texts: dict[str, bytes] = {}
         records = []
         for judge in self._judges:
             description = judge.document.get("description", {})
-            prompts = [self._prompt(name, known, written) for name, known in _prompts(description)]
+            prompts, mine = prompts_of(description)
+            texts |= mine
             records.append(
                 JudgeRecord(
                     judge_id=judge.judge_id,
                     name=judge.name,
                     classifies=judge.classifies,
                     description=description,
-                    prompts=tuple(sorted(prompts, key=lambda prompt: prompt.name)),
+                    prompts=prompts,
                 )
             )
         with self._archive.lines("judges.jsonl") as lines:
             for record in records:
                 lines.add(record.model_dump(mode="json"))
-
-    def _prompt(self, name: str, known: Mapping[str, Any], written: dict[str, str]) -> PromptRecord:
-        """A prompt that a judge's description names, with its text where this installation still has that very text."""
-        digest = known["sha256"]
-        if digest not in written and re.fullmatch(r"[a-z0-9-]{1,60}", name):
-            file = bundled("prompts") / f"{name}.md"
-            data = file.read_bytes() if file.is_file() else b""
-            if hashlib.sha256(data).hexdigest() == digest:
-                written[digest] = f"prompts/{name}-{digest[:12]}.md"
-                self._archive.add(written[digest], data)
-        number = known.get("version")
-        return PromptRecord(
-            name=name,
-            version=number if isinstance(number, int) else None,
-            sha256=digest,
-            path=written.get(digest),
-        )
+        for path in sorted(texts):
+            self._archive.add(path, texts[path])
 
     # -- what came of it -----------------------------------------------------------------------------------------------
 
@@ -452,24 +433,6 @@ class _Exporter:
 
     def _scorable(self) -> list[str]:
         return [key for key, entry in self._entries.items() if entry.golden and key in self._reviewed]
-
-
-def _prompts(description: Any) -> list[tuple[str, Mapping[str, Any]]]:
-    """The prompts that a judge's description names, wherever it does."""
-    found: dict[str, Mapping[str, Any]] = {}
-
-    def walk(value: Any) -> None:
-        if isinstance(value, Mapping):
-            for name, each in value.items():
-                if name == "prompts" and isinstance(each, Mapping):
-                    for prompt, known in each.items():
-                        if isinstance(known, Mapping) and _DIGEST.fullmatch(str(known.get("sha256"))):
-                            found.setdefault(str(prompt), known)
-                else:
-                    walk(each)
-
-    walk(description)
-    return list(found.items())
 
 
 def _candidate(row: Mapping[str, Any]) -> CandidateFinding:

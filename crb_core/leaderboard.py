@@ -232,7 +232,7 @@ def _marks(
         missing = sum(each.planned - each.scored for each in rounds)
         yield f"unranked: {missing} of {sum(each.planned for each in rounds)} trials have no score"
     if late:
-        yield f"unranked: the answer key is not older than {late} trials"
+        yield f"unranked: the answer key is not older than {late} trial{'' if late == 1 else 's'}"
     if spent.from_seconds:
         yield "duration includes retries"
 

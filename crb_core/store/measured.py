@@ -187,24 +187,27 @@ def _load_sweep(connection: Connection, sweep_id: str, judge: StoredJudge) -> St
         .where(in_scope)
         .order_by(trials.c.build_id, trials.c.round, pull_requests.c.position)
     ).all()
-    found = [
-        AgentBuild.model_validate(document)
-        for document in connection.execute(
-            select(builds.c.document).where(builds.c.id.in_(mine)).order_by(builds.c.agent, builds.c.id)
-        ).scalars()
-    ]
+    # A later version may hash builds in another way: the stored id finds the rows, the build's own names it.
+    stored = {
+        row.id: AgentBuild.model_validate(row.document)
+        for row in connection.execute(
+            select(builds.c.id, builds.c.document).where(builds.c.id.in_(mine)).order_by(builds.c.agent, builds.c.id)
+        )
+    }
+    found = list(stored.values())
+    names = {row_id: build.build_id for row_id, build in stored.items()}
     judged = _judged(connection, in_scope, judge.judge_id)
     reviews = _Reviews(connection, sweep_id, in_scope, found)
     problems = trial_problems(connection, sweep_id, judge.judge_id)
     by_build: dict[str, list[Trial]] = {build.build_id: [] for build in found}
     for row in rows:
-        by_build[row.build_id].append(
+        by_build[names[row.build_id]].append(
             Trial(
                 pull_request=row.key,
                 round=row.round,
                 scored=row.id in judged,
                 problem=None if row.id in judged else problems.get(row.id, "not finished yet"),
-                **reviews.of_trial(row.id, row.build_id),
+                **reviews.of_trial(row.id, names[row.build_id]),
             )
         )
     golden = _golden(connection, {row.pull_request_id: row.key for row in rows})
@@ -224,7 +227,7 @@ def _load_sweep(connection: Connection, sweep_id: str, judge: StoredJudge) -> St
         builds=tuple(found),
         trials={build: tuple(of_build) for build, of_build in by_build.items()},
         golden=golden,
-        _judged={(row.build_id, row.round, row.key): judged[row.id] for row in rows if row.id in judged},
+        _judged={(names[row.build_id], row.round, row.key): judged[row.id] for row in rows if row.id in judged},
     )
 
 

@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 from typer.testing import CliRunner
 
 from benchmarks.filled_sweep import PRODUCERS, fill
@@ -15,11 +15,11 @@ from crb_core.errors import InputError
 from crb_core.metrics import score
 from crb_core.store import open_store
 from crb_core.store.results import find_judge, load_results
-from crb_core.store.tables import AttemptRow, ClassificationRow, CorpusRow, JudgmentRow, core
+from crb_core.store.tables import AgentBuildRow, AttemptRow, ClassificationRow, CorpusRow, JudgmentRow, core
 from crb_core.strata import Subset
 
 BUILDS, PULL_REQUESTS, ROUNDS = 3, 6, 3
-attempts, judgments = core(AttemptRow), core(JudgmentRow)
+attempts, builds, judgments = core(AttemptRow), core(AgentBuildRow), core(JudgmentRow)
 
 
 @pytest.fixture
@@ -185,6 +185,18 @@ def test_compare_two_agents(home):
     assert max(map(len, text.splitlines())) <= 80
 
 
+def test_builds_of_different_harnesses_are_not_compared(home):
+    """Rule 13: what was measured by another contract or scoring is refused, with the field and both values."""
+    store = open_store(f"sqlite:///{home / 'crb.sqlite'}")
+    with store.write() as connection:
+        row = connection.execute(select(builds).where(builds.c.agent == "agent-1")).one()
+        document = row.document | {"harness": "crb.contract/0"}
+        connection.execute(update(builds).where(builds.c.id == row.id).values(document=document))
+    store.close()
+    assert "harness: 'crb.contract/1' and 'crb.contract/0'" in refused("compare", "agent-0", "agent-1")
+    assert len(board("--no-pull-requests")["rows"]) == BUILDS
+
+
 def test_distributions(home):
     """All scored trials, labelled as a mixture of pull requests, or those of one."""
     rows = read("distributions")["rows"]
@@ -242,7 +254,7 @@ def test_late_answer_keys_are_not_ranked(home):
     change(home, update(attempts).where(attempts.c.trial_id == 1).values(started_at="2000-01-01T00:00:00.000Z"))
     row = next(each for each in board("--no-pull-requests")["rows"] if each["answer_key"] == "not older")
     assert (row["rank"], row["ranked"]) == (None, False)
-    assert "unranked: the answer key is not older than 1 trials" in row["marks"]
+    assert "unranked: the answer key is not older than 1 trial" in row["marks"]
 
 
 def test_an_answer_key_sweep_is_scored_by_its_own_rules(home):

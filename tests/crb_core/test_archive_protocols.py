@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 from crb_core.agent import ModelRole
+from crb_core.bundled import bundled
 from crb_core.corpus import Corpus, CorpusEntry
 from crb_core.finding import CandidateFinding, GoldenFinding, Label, TpFp
 from crb_core.formats.archive_verify import verify_archive
@@ -159,3 +161,25 @@ def test_answer_keys_have_defects_and_trade_offs(tmp_path: Path) -> None:
     assert (row["micro"]["recall"]["mean"], row["micro"]["precision"]["reason"]) == (0.5, "undefined in round 2")
     assert row["duration"]["mean_ms"] == 150.0
     check_forgeries(out, tmp_path)
+
+
+def test_prompts_come_with_their_texts(tmp_path: Path) -> None:
+    """A prompt of that very digest is in the archive; one of another digest is named and said to be missing."""
+    text = (bundled("prompts") / "matcher.md").read_bytes()
+    digest = hashlib.sha256(text).hexdigest()
+    known = {"matcher": {"version": 1, "sha256": digest}, "classifier": {"version": 1, "sha256": "0" * 64}}
+    judgment = ImportedJudgment(judge="asked", description={"requests": {"prompts": known}})
+    entry = CorpusEntry(pull_request=pull_request(1), golden=(golden("d", 5),))
+    corpus = Corpus(name="little", version="1", title="l", source="none", entries=(entry,))
+    review = ImportedReview(agent="tool", pull_request="pr-1", candidates=(), judgments=(judgment,))
+    store_of(tmp_path / "farm", corpus, [review])
+    out = tmp_path / "a.tar"
+    export(tmp_path / "farm", out)
+    name = f"prompts/matcher-{digest[:12]}.md"
+    assert contents(out)[name] == text
+    result = verify_archive(out)
+    assert (result.differences, result.notes) == ([], ["prompt classifier of judge asked is known by its SHA-256 only"])
+    forged = rewrite(out, tmp_path / "x.tar", {name: text + b"Be kind."})
+    assert [(each.file, each.field) for each in verify_archive(forged).differences] == [
+        ("judges.jsonl", "prompts[1].sha256")
+    ]
