@@ -101,7 +101,8 @@ def overhead() -> list[Figure]:
             name="review_ms minus engine's time, median",
             value=statistics.median(errors),
             unit="ms",
-            note=f"{len(errors)} of {len(start_ms)} trials; create and start alone take {statistics.median(start_ms):.0f} ms (median)",
+            note=f"{len(errors)} of {len(start_ms)} trials have both; "
+            f"create and start alone take {statistics.median(start_ms):.0f} ms (median)",
         ),
         Figure(
             name="review_ms minus engine's time, p95",
