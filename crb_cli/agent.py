@@ -107,7 +107,7 @@ def try_(
     import tempfile
     from pathlib import Path
 
-    from crb_cli.farm import open_home
+    from crb_cli.home import open_home
     from crb_cli.sweep import load_named_corpus
     from crb_scheduler.plan import choose_pull_requests
     from crb_worker.sandbox.contract import AttemptRequest

@@ -155,9 +155,13 @@ def read_corpus(path: Path, *, name: str | None = None, mirror: str | None = Non
 
 
 def _folder(path: Path) -> Path:
-    """The folder itself, or the bundled corpus of that name."""
+    """The folder itself, the bundled corpus of that name, or the folder of a corpus.toml or manifest."""
     from crb_core.bundled import bundled
 
+    if path.is_file():
+        from crb_core.formats.reviewbench import folder_of_manifest
+
+        return path.parent if path.name == "corpus.toml" else folder_of_manifest(path)
     if path == Path("showcase") and not path.exists():
         return bundled("corpus") / "showcase"
     return path

@@ -47,7 +47,7 @@ def demo(
 
 def _demo(runner: str | None, subset: str | None, rounds: int, judges: list[str], force: bool, as_json: bool) -> None:
     from crb_cli.agreement import print_agreement, sweep_agreement
-    from crb_cli.farm import open_home
+    from crb_cli.home import require_a_place_to_run
     from crb_cli.leaderboard import board_json, build_leaderboard, print_leaderboard
     from crb_cli.sweep import load_named_corpus, run_or_leave_to_the_farm, start_sweep
     from crb_core.store import open_store
@@ -56,7 +56,7 @@ def _demo(runner: str | None, subset: str | None, rounds: int, judges: list[str]
 
     # The demo shows one machine; a cluster's broker is not for it.
     settings = load_settings(runner=runner).model_copy(update={"broker_url": None})
-    open_home(settings)
+    require_a_place_to_run(settings)
     started = time.monotonic()
     planned = start_sweep(
         settings,

@@ -70,7 +70,7 @@ def _python(_: Settings) -> list[Check]:
 
 
 def _home(settings: Settings) -> list[Check]:
-    from crb_cli.farm import open_home
+    from crb_cli.home import open_home
 
     home = open_home(settings)
     free = shutil.disk_usage(home).free / 2**30

@@ -7,21 +7,21 @@ scheduler and the progress display cannot disturb what is measured (docs/decisio
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import IO
 
 import structlog
 
-from crb_core.errors import InputError, StoreError, UnavailableError
+from crb_cli.home import hold_home, open_home, require_own_store
+from crb_core.errors import CrbError, StoreError, UnavailableError
 from crb_core.logs import configure_logs
 from crb_core.settings import Settings
 from crb_core.store import Store, open_store
@@ -31,28 +31,30 @@ from crb_scheduler.loop import run_scheduler
 from crb_worker.app import BrokerClient, make_app
 from crb_worker.sandbox.select import open_sandbox
 
-__all__ = ["LocalFarm", "open_home", "stop_on_signals"]
+__all__ = ["LocalFarm", "stop_on_signals"]
 
 log = structlog.get_logger(__name__)
 
 #: How long a worker may take to finish what it holds once nothing is left to do.
 WARM_SHUTDOWN_SECONDS = 20
 
+#: How long the scheduler of a local run may fail before the run ends: nobody else would mend a store in a folder.
+TROUBLE_SECONDS = 10.0
 
-def open_home(settings: Settings) -> Path:
-    """Make CRB_HOME and check that it can be written; StoreError otherwise."""
-    home = settings.home_folder
+
+@contextmanager
+def _no_signals() -> Iterator[None]:
+    """Let no impatient second Ctrl-C leave containers behind: cleaning up takes seconds."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ignored = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    earlier = {number: signal.signal(number, signal.SIG_IGN) for number in ignored}
     try:
-        home.mkdir(parents=True, exist_ok=True)
-        probe = home / ".write-probe"
-        probe.write_bytes(b"crb")
-        probe.unlink()
-    except OSError as error:
-        raise StoreError(
-            f"CRB_HOME {home} cannot be written: {error.strerror}",
-            remedy="Set CRB_HOME to a folder that can be written and has space",
-        ) from None
-    return home
+        yield
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
@@ -86,11 +88,13 @@ class LocalFarm:
         self._lifeline: int | None = None
         self._stop = threading.Event()
         self._scheduler: threading.Thread | None = None
+        self._trouble: tuple[CrbError, float] | None = None
         self.store: Store
 
     def __enter__(self) -> LocalFarm:
         home = open_home(self._settings)
-        self._lock = self._take_lock(home)
+        require_own_store(self._settings)
+        self._lock = hold_home(home, alone=True)
         try:
             configure_logs(self._settings.log_level, file=home / "logs" / "scheduler.jsonl", terminal=None)
             self.store = open_store(self._settings.resolved_store_url)
@@ -99,25 +103,19 @@ class LocalFarm:
             self._broker = EmbeddedBroker(home / "broker-folder").start()
             self._start_worker(self._broker.url)
             self._scheduler = threading.Thread(
-                target=run_scheduler,
-                args=(
-                    self.store,
-                    make_app(self._broker.url, events=False),
-                    self._broker.url,
-                    self._settings,
-                    self._stop,
-                ),
+                target=self._schedule,
+                args=(self._broker.url,),
                 name="crb-scheduler",
                 daemon=True,
             )
             self._scheduler.start()
         except BaseException:
-            self._end(deliberate=True)
+            self._end(warm=False)
             raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._end(deliberate=kind is not None)
+        self._end(warm=kind is None)
 
     def nudge(self) -> None:
         """Let the scheduler look at once, after rows were planned while it runs."""
@@ -127,32 +125,41 @@ class LocalFarm:
         client.close()
 
     def check(self) -> None:
-        """Raise UnavailableError when the worker process has ended, with the last line of its log."""
-        if self._worker is not None and (status := self._worker.poll()) is not None:
-            log_file = self._settings.home_folder / "logs" / "worker.jsonl"
-            said = (self._settings.home_folder / "logs" / "worker.stderr").read_text(errors="replace").strip()
+        """Raise CrbError when a part of this farm has ended or fails for good; it would never finish."""
+        assert self._worker is not None
+        assert self._broker is not None
+        assert self._scheduler is not None
+        if (status := self._worker.poll()) is not None:
+            logs = self._settings.home_folder / "logs"
+            said = (logs / "worker.stderr").read_text(errors="replace").strip()
+            how = f"with status {status}" + (f": {said.splitlines()[-1]}" if said else "")
             raise UnavailableError(
-                f"The worker process ended with status {status}" + (f": {said.splitlines()[-1]}" if said else ""),
-                remedy=f"Read {log_file}, then start the command again; finished work is kept",
+                f"The worker process {f'was killed by {_signal_name(-status)}' if status < 0 else f'ended {how}'}",
+                remedy=f"Read {logs / 'worker.jsonl'}, then start the command again; finished work is kept",
             )
+        self._broker.check()
+        if not self._scheduler.is_alive():
+            raise UnavailableError(
+                "The scheduler of this run has failed",
+                remedy=f"Read {self._settings.home_folder / 'logs' / 'scheduler.jsonl'}, then start the command again",
+            )
+        if self._trouble is not None and time.monotonic() - self._trouble[1] >= TROUBLE_SECONDS:
+            raise self._trouble[0]
 
-    def _take_lock(self, home: Path) -> IO[str]:
-        stream = (home / "farm.lock").open("a+")
+    def _schedule(self, broker_url: str) -> None:
         try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            stream.seek(0)
-            holder = stream.read().strip()
-            stream.close()
-            raise InputError(
-                f"Another crb run{f' (process {holder})' if holder else ''} is using {home}",
-                remedy="Wait for it or end it, or set CRB_HOME to another folder",
-            ) from None
-        stream.seek(0)
-        stream.truncate()
-        stream.write(str(os.getpid()))
-        stream.flush()
-        return stream
+            run_scheduler(
+                self.store, make_app(broker_url, events=False), broker_url, self._settings, self._stop, self._note
+            )
+        except Exception:
+            # ``check`` ends the run; a thread must not print into the progress display.
+            log.exception("scheduler_failed")
+
+    def _note(self, error: CrbError | None) -> None:
+        if error is None:
+            self._trouble = None
+        elif self._trouble is None:
+            self._trouble = (error, time.monotonic())
 
     def _start_worker(self, broker_url: str) -> None:
         reading, self._lifeline = os.pipe()
@@ -169,21 +176,23 @@ class LocalFarm:
             )
         os.close(reading)
 
-    def _end(self, *, deliberate: bool) -> None:
+    def _end(self, *, warm: bool) -> None:
         """Ends everything in the order in which nothing new can start. Safe to call at any point of the start."""
-        self._stop.set()
-        if self._scheduler is not None:
-            self._scheduler.join(timeout=15)
-        self._end_worker(warm=not deliberate)
-        if self._broker is not None:
-            self._broker.stop()
-        if hasattr(self, "store"):
-            with contextlib.suppress(StoreError):
-                interrupt(self.store, self._limits, deliberate=deliberate)
-            self._reap()
-            self.store.close()
-        if self._lock is not None:
-            self._lock.close()
+        with _no_signals():
+            self._stop.set()
+            if self._scheduler is not None:
+                self._scheduler.join(timeout=15)
+            self._end_worker(warm=warm)
+            if self._broker is not None:
+                self._broker.stop()
+            if hasattr(self, "store"):
+                # What still ran belongs to another sweep of this store, or was stopped by a person: nobody's fault.
+                with contextlib.suppress(StoreError):
+                    interrupt(self.store, self._limits, deliberate=True)
+                self._reap()
+                self.store.close()
+            if self._lock is not None:
+                self._lock.close()
 
     def _end_worker(self, *, warm: bool) -> None:
         if self._worker is None:
@@ -213,3 +222,10 @@ class LocalFarm:
                     log.info("reaped", what=line)
             finally:
                 sandbox.close()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

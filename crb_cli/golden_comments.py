@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from crb_cli.output import console, plain, print_json
 from crb_core.strata import EVERYTHING, Subset
 
 if TYPE_CHECKING:
+    from crb_core.bootstrap import Bootstrap
     from crb_core.golden_leaderboard import CommentRow
     from crb_core.store import Store
     from crb_core.store.results import StoredJudge, SweepResults
@@ -83,6 +84,7 @@ def refuse_options(protocol: str, *, compatible: bool, profile: str | None, no_d
 
 def leaderboard(store: Store, sweep_id: str, *, judges: Sequence[str], options: Options, as_json: bool) -> None:
     """Print the rows of all judges, or of those named."""
+    from crb_core.bootstrap import Bootstrap
     from crb_core.protocols import protocol_named
     from crb_core.store.results import find_judge, sweep_judges
 
@@ -97,7 +99,8 @@ def leaderboard(store: Store, sweep_id: str, *, judges: Sequence[str], options: 
             if judges
             else every
         )
-    boards = [(judge, *build_rows(store, sweep_id, judge, options)) for judge in chosen]
+    bootstrap = Bootstrap()
+    boards = [(judge, *build_rows(store, sweep_id, judge, options, bootstrap)) for judge in chosen]
     if not boards:
         from crb_core.errors import InputError
 
@@ -110,9 +113,9 @@ def leaderboard(store: Store, sweep_id: str, *, judges: Sequence[str], options: 
 
 
 def build_rows(
-    store: Store, sweep_id: str, judge: StoredJudge, options: Options
+    store: Store, sweep_id: str, judge: StoredJudge, options: Options, bootstrap: Bootstrap | None = None
 ) -> tuple[tuple[CommentRow, ...], SweepResults]:
-    """A sweep's rows under one judge, counted anew from what is stored."""
+    """A sweep's rows under one judge, counted anew from what is stored; ``bootstrap`` adds intervals and letters."""
     from crb_core.golden_leaderboard import compatible_rows, strict_rows
     from crb_core.identity import RowIdentity
     from crb_core.store.comment_results import load_comment_trials, scorable_pull_requests
@@ -141,6 +144,7 @@ def build_rows(
         dedup=options.dedup,
         subset=options.subset,
         allow_partial=options.partial,
+        bootstrap=bootstrap,
     )
     return rows, results
 
@@ -149,6 +153,8 @@ def board_json(
     boards: Sequence[tuple[StoredJudge, Sequence[CommentRow]]], results: SweepResults, options: Options
 ) -> dict[str, Any]:
     """``crb.leaderboard/1`` of this protocol: the rows of every judge, each naming its judge."""
+    from crb_core.bootstrap import Bootstrap
+
     return {
         "format": "crb.leaderboard/1",
         "sweep": results.sweep_name,
@@ -163,6 +169,7 @@ def board_json(
         "beta": options.beta,
         "subset": options.subset.to_json(),
         "sort": "f",
+        "uncertainty": None if options.compatible else Bootstrap().to_json(),
         "judges": [
             {"name": judge.name, "fingerprint": judge.judge_id, "classifies": judge.classifies} for judge, _ in boards
         ],
@@ -188,6 +195,7 @@ def _print(judge: StoredJudge, rows: Sequence[CommentRow], results: SweepResults
     table.add_column("agent", overflow="fold")
     for title in ("tp", "fp", "fn", "precision", "recall", f"F{options.beta:g}", "macro F1", "reviews"):
         table.add_column(title, justify="right")
+    table.add_column("", overflow="fold", max_width=3)
     for row in rows:
         figures = row.figures
         planned = f"/{figures['planned']}" if "planned" in figures else ""
@@ -200,11 +208,32 @@ def _print(judge: StoredJudge, rows: Sequence[CommentRow], results: SweepResults
                 for name in ("precision", "recall", "f", "macro_f1")
             ),
             f"{figures['reviews']}{planned}",
+            row.letters or "",
         )
+        if figures.get("intervals"):
+            table.add_row(
+                *("", "", "", "", Text("95%", style="dim")),
+                *(
+                    Text(_bounds(figures["intervals"]["micro"][name]), style="dim")
+                    for name in ("precision", "recall", "f")
+                ),
+                *("", "", ""),
+            )
     console.print(table)
+    if any(row.letters for row in rows):
+        console.print("95%: bootstrap over pull requests. Rows that share a letter cannot be told apart.", style="dim")
     marks: dict[str, list[str]] = {}
     for row in rows:
         for mark in row.marks:
             marks.setdefault(mark, []).append(row.build.agent)
     for mark, agents in marks.items():
         console.print(Text.assemble((mark, "yellow"), ": ", plain(", ".join(dict.fromkeys(agents)))))
+
+
+def _bounds(interval: Mapping[str, Any]) -> str:
+    """``.42–.71``; empty where there is no interval."""
+    if interval["low"] is None:
+        return ""
+    return "–".join(
+        "1.0" if bound >= 0.995 else f"{bound:.2f}".lstrip("0") for bound in (interval["low"], interval["high"])
+    )

@@ -263,11 +263,15 @@ def _read_corpus(
 ) -> tuple[Corpus, Path, Sequence[Path], Sequence[Irregularity]]:
     from crb_core.formats.golden_comments import read_corpus as read_golden_comments
     from crb_core.formats.imported import Irregularity
-    from crb_core.formats.reviewbench import corpus_files, read_reviewbench
+    from crb_core.formats.reviewbench import corpus_files, folder_of_manifest, read_reviewbench
 
+    if format_name == "reviewbench" and path.is_file():
+        path = folder_of_manifest(path)
     if not path.is_dir():
         raise InputError(
-            "there is no such folder", where=Where(file=str(path)), remedy="Name the folder that holds the corpus"
+            "this is no folder" if path.exists() else "there is no such folder",
+            where=Where(file=str(path)),
+            remedy="Name the folder that holds the corpus",
         )
     if mirror and url:
         raise InputError("both a mirror folder and a git URL are given", remedy="Give one of --mirror and --url")

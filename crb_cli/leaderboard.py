@@ -255,7 +255,7 @@ def judge_json(judge: StoredJudge) -> dict[str, Any]:
         "name": judge.name,
         "fingerprint": judge.judge_id,
         "classifies": judge.classifies,
-        "calibration": judge.document.get("calibration"),
+        "calibration": judge.calibration,
     }
 
 

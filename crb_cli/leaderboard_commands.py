@@ -88,6 +88,7 @@ def compare(
                 "format": "crb.comparison/1",
                 "sweep": about.sweep_name,
                 "sweep_id": about.sweep_id,
+                "corpus_fingerprint": about.corpus_fingerprint,
                 "protocol": about.protocol,
                 "judge": judge_json(about.judge),
                 "beta": beta,

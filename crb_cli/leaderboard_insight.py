@@ -64,8 +64,11 @@ def distributions(
         print_json(
             {
                 "format": "crb.distributions/1",
+                "beta": 1.0,
                 "sweep": about.sweep_name,
                 "sweep_id": about.sweep_id,
+                "corpus_fingerprint": about.corpus_fingerprint,
+                "protocol": about.protocol,
                 "judge": judge_json(about.judge),
                 "rows": records,
             }
@@ -115,6 +118,8 @@ def usage(
                 "format": "crb.usage/1",
                 "sweep": about.sweep_name,
                 "sweep_id": about.sweep_id,
+                "corpus_fingerprint": about.corpus_fingerprint,
+                "protocol": about.protocol,
                 "judge": judge_json(about.judge) | {"costs": costs.model_dump(mode="json")},
                 "rows": [
                     {
@@ -190,6 +195,8 @@ def ablation(
                 "format": "crb.ablation/1",
                 "sweep": about.sweep_name,
                 "sweep_id": about.sweep_id,
+                "corpus_fingerprint": about.corpus_fingerprint,
+                "protocol": about.protocol,
                 "judge": judge_json(about.judge),
                 "beta": beta,
                 "mix": mix.model_dump(mode="json"),

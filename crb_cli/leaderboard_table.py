@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
+from crb_cli.calibration_words import calibration_words
 from crb_cli.output import console, plain
 
 if TYPE_CHECKING:
@@ -43,14 +44,13 @@ _MEANINGS = {
 
 def print_leaderboard(board: Leaderboard, about: StoredSweep | SweepResults, excluded: Exclusion | None = None) -> None:
     """Print a leaderboard with notes on what its figures mean."""
-    calibrated = "" if about.judge.document.get("calibration") else ", uncalibrated"
     console.print()
     console.print(
         Text.assemble(
             ("Leaderboard ", "bold"),
             plain(
                 f"of sweep {about.sweep_name}, corpus {about.corpus}, protocol {about.protocol}, "
-                f"judge {about.judge.name} ({about.judge.judge_id}{calibrated})"
+                f"judge {about.judge.name} ({about.judge.judge_id}, {calibration_words(about.judge.calibration)})"
             ),
         )
     )

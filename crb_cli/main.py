@@ -36,19 +36,26 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 }
 
 
+#: Set in the context once a command is to be run.
+_IS_RUN = "crb.is_run"
+
+
 class LazyGroup(TyperGroup):
     """A group whose commands are imported when they are run."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         return list(COMMANDS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        ctx.meta[_IS_RUN] = True
+        return super().resolve_command(ctx, args)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
         module, attribute, text = COMMANDS[cmd_name]
-        target: Any = _placeholder
-        if not _wants_only_help():
-            target = getattr(importlib.import_module(module), attribute)
+        # The list of commands asks for every one of them and needs their names only.
+        target: Any = getattr(importlib.import_module(module), attribute) if _IS_RUN in ctx.meta else _placeholder
         if not isinstance(target, typer.Typer):
             single = typer.Typer(add_completion=False)
             single.command(name=cmd_name, help=text)(target)
@@ -61,11 +68,6 @@ class LazyGroup(TyperGroup):
 
 def _placeholder() -> None:
     """Stands for a command while only the list of commands is printed."""
-
-
-def _wants_only_help() -> bool:
-    arguments = sys.argv[1:]
-    return not arguments or arguments[0] in {"--help", "-h"}
 
 
 app = typer.Typer(

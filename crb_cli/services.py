@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from crb_cli.home import hold_home, open_home
 from crb_core.errors import InputError, SettingsError
 from crb_core.logs import configure_logs
 from crb_core.settings import Settings, load_settings
@@ -42,12 +43,18 @@ def worker(
         if name not in QUEUES:
             raise InputError(f"There is no queue {name!r}", remedy=f"Choose from {', '.join(QUEUES)}")
     quiet = lifeline is not None
+    broker_url = _broker_url(settings)
+    home = open_home(settings)
+    # The worker of a local run lives in the home that its parent holds.
+    held = None if quiet else hold_home(home, alone=False)
     configure_logs(
         settings.log_level,
-        file=settings.home_folder / "logs" / "worker.jsonl",
+        file=home / "logs" / "worker.jsonl",
         terminal=None if quiet else sys.stderr,
     )
-    run_worker(settings, _broker_url(settings), queues=queue or QUEUES, lifeline=lifeline)
+    run_worker(settings, broker_url, queues=queue or QUEUES, lifeline=lifeline)
+    if held is not None:
+        held.close()
 
 
 def scheduler() -> None:
@@ -57,8 +64,10 @@ def scheduler() -> None:
     from crb_worker.app import check_broker, make_app
 
     settings = load_settings()
-    configure_logs(settings.log_level, file=settings.home_folder / "logs" / "scheduler.jsonl", terminal=sys.stderr)
     broker_url = _broker_url(settings)
+    home = open_home(settings)
+    held = hold_home(home, alone=False)
+    configure_logs(settings.log_level, file=home / "logs" / "scheduler.jsonl", terminal=sys.stderr)
     check_broker(broker_url)
     store = open_store(settings.resolved_store_url)
     stop = threading.Event()
@@ -66,6 +75,7 @@ def scheduler() -> None:
         signal.signal(number, lambda *_: stop.set())
     run_scheduler(store, make_app(broker_url), broker_url, settings, stop)
     store.close()
+    held.close()
 
 
 def flower(

@@ -55,7 +55,10 @@ def start(
     """
     if not agent:
         raise InputError("No agent is named", remedy="Give --agent; `crb agent list` shows the bundled ones")
+    from crb_cli.home import require_a_place_to_run
+
     settings = load_settings(runner=runner)
+    require_a_place_to_run(settings)
     planned = start_sweep(
         settings,
         corpus=load_named_corpus(settings, corpus),
@@ -189,8 +192,12 @@ def resume(
     agent: Annotated[str | None, typer.Option(help="Only this agent's builds.")] = None,
 ) -> None:
     """Go on with a paused, cancelled or interrupted sweep; what is done is kept."""
+    from crb_cli.home import require_a_place_to_run
+
+    settings = load_settings()
+    require_a_place_to_run(settings)
     _set_state(sweep, agent, paused=False)
-    run_or_leave_to_the_farm(load_settings(), [sweep], quiet=False)
+    run_or_leave_to_the_farm(settings, [sweep], quiet=False)
 
 
 @app.command()

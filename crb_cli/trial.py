@@ -176,6 +176,7 @@ def retry(
     as_json: JsonFlag = False,
 ) -> None:
     """Try failed trials again: the named ones, or all that match. Earlier attempts stay; what succeeded is kept."""
+    from crb_cli.home import require_a_place_to_run
     from crb_cli.sweep import run_or_leave_to_the_farm
     from crb_core.store import open_store
     from crb_core.store.trials import list_trials, retry_trials
@@ -192,6 +193,7 @@ def retry(
         failed=failed or not trial,
     )
     settings = load_settings()
+    require_a_place_to_run(settings)
     store = open_store(settings.resolved_store_url)
     with store.write() as connection:
         retried = retry_trials(connection, wanted)

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from crb_core.errors import InputError
 from crb_core.fast_aggregate import f_measure_array
 from crb_core.finding import Record
-from crb_core.recipes import Floats, Recipe
+from crb_core.recipes import Floats, RatioRecipe
 from crb_core.samples import Sample, complete_keys, restricted
 
 __all__ = [
@@ -257,7 +257,7 @@ def _weights(n: int, resamples: int, seed: int) -> NDArray[np.uint16]:
     return counted.astype(np.uint16).reshape(resamples, n)
 
 
-def _needed(recipe: Recipe, level: LevelName, metric: str) -> list[str]:
+def _needed(recipe: RatioRecipe, level: LevelName, metric: str) -> list[str]:
     """The columns that a metric is made of."""
     ratios = recipe.measures.f_measures.get(metric, (metric,))
     if level == "macro":

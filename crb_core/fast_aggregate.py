@@ -17,7 +17,7 @@ import numpy as np
 
 from crb_core.aggregate import Level, PullRequestScore, Score, check_beta
 from crb_core.fast_score import CountArrays, count
-from crb_core.recipes import Floats, Recipe
+from crb_core.recipes import Floats, RatioRecipe, Recipe
 from crb_core.scoring_arrays import Ints, ScoringArrays
 from crb_core.strata import EVERYTHING, Subset
 
@@ -126,7 +126,7 @@ def rescore(arrays: ScoringArrays, *, beta: float = 1.0, subset: Subset = EVERYT
     )
 
 
-def ratio_arrays(recipe: Recipe, columns: Mapping[str, Floats], subset: Subset) -> tuple[Floats, Ints]:
+def ratio_arrays(recipe: RatioRecipe, columns: Mapping[str, Floats], subset: Subset) -> tuple[Floats, Ints]:
     """Every ratio of every position, in the order of ``recipe.ratios``, and behind each mean the defined ones.
 
     The shapes are (slots, ratios, levels, groups) and (ratios, levels, groups); an undefined ratio is 0.

@@ -14,6 +14,7 @@ from typing import Any
 from crb_core import distribution
 from crb_core.agent import AgentBuild
 from crb_core.aggregate import Score, f_measure
+from crb_core.bootstrap import Bootstrap, LevelName
 from crb_core.distribution import AcrossRounds, RoundValue
 from crb_core.errors import InputError, Where
 from crb_core.finding import GoldenFinding
@@ -27,7 +28,10 @@ from crb_core.protocols.golden_comments import (
     profile_subset,
     score,
 )
+from crb_core.recipes import COMMENTS
+from crb_core.samples import Sample, sample_of_counts
 from crb_core.strata import EVERYTHING, Subset
+from crb_core.telling_apart import tell_apart
 
 __all__ = [
     "BETA_RANGE",
@@ -45,6 +49,7 @@ BETA_RANGE = (0.5, 3.0)
 NO_PROFILE = "none"
 
 _METRICS = ("precision", "recall", "f")
+_LEVELS: tuple[LevelName, ...] = ("macro", "micro")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +87,10 @@ class CommentRow:
     marks: tuple[str, ...]
     figures: Mapping[str, Any]
     rank: int | None = None
+    #: What intervals and comparisons resample; None where nothing is averaged or a round was not counted by position.
+    sample: Sample | None = None
+    #: Rows that share a letter cannot be told apart; None without a comparison.
+    letters: str | None = None
 
     @property
     def f(self) -> float | None:
@@ -102,6 +111,7 @@ class CommentRow:
             "row_sha256": self.identity.sha256,
             "rank": self.rank,
             "ranked": self.ranked,
+            "letters": self.letters,
             "marks": list(self.marks),
             **self.figures,
         }
@@ -120,9 +130,11 @@ def strict_rows(
     dedup: bool = True,
     subset: Subset = EVERYTHING,
     allow_partial: bool = False,
+    bootstrap: Bootstrap | None = None,
 ) -> tuple[CommentRow, ...]:
     """Rows by position and profile. ``pull_requests`` are all that a complete round has.
 
+    ``bootstrap`` adds intervals and the letters of rows that cannot be told apart by micro f.
     InputError for a beta outside 0.5 to 3 or an unknown profile.
     """
     low, high = BETA_RANGE
@@ -133,7 +145,28 @@ def strict_rows(
         _strict_row(build, identity, trials, judge, pull_requests, profile, beta, dedup, subset, inside, allow_partial)
         for build, identity, trials in builds
     ]
-    return _ranked(rows)
+    return _ranked(rows) if bootstrap is None else _with_uncertainty(_ranked(rows), bootstrap)
+
+
+def _with_uncertainty(rows: Sequence[CommentRow], bootstrap: Bootstrap) -> tuple[CommentRow, ...]:
+    ranked = [row for row in rows if row.rank is not None and row.sample is not None]
+    samples = [row.sample for row in ranked if row.sample is not None]
+    grouping = tell_apart(bootstrap, samples, "f", "micro")
+    letters = {id(row): text for row, text in zip(ranked, grouping.letters, strict=True)}
+    found = []
+    for row in rows:
+        intervals = None
+        if row.sample is not None:
+            intervals = {
+                level: {
+                    name: interval.model_dump(mode="json")
+                    for name, interval in bootstrap.intervals([row.sample], level, _METRICS)[0].items()
+                }
+                for level in _LEVELS
+            }
+        figures = {**row.figures, "intervals": intervals}
+        found.append(replace(row, letters=letters.get(id(row)), figures=figures))
+    return tuple(found)
 
 
 def compatible_rows(builds: Builds, *, judge: str) -> tuple[CommentRow, ...]:
@@ -306,6 +339,17 @@ def _strict_row(
         identity=identity,
         judge=judge,
         ranked=complete and not unjudged,
+        sample=sample_of_counts(
+            COMMENTS,
+            {
+                number: {pr.key: pr.overall for pr in result.per_pull_request}
+                for number, result in scores.items()
+                if result is not None and number in headline.used
+            },
+            beta,
+        )
+        if used
+        else None,
         marks=tuple(_marks(build, marks)),
         figures={
             "tp": total("tp"),

@@ -17,6 +17,7 @@ from crb_core.distribution import AcrossRounds, RoundValue
 from crb_core.duration import Duration
 from crb_core.errors import InputError
 from crb_core.fast_aggregate import FastScores, rescore
+from crb_core.identity import differences
 from crb_core.rows import HEADLINE, METRICS, RANKINGS, Entry, Measured, Ranking, Row, RowRound, Trial
 from crb_core.stability import stability
 from crb_core.strata import EVERYTHING, Subset
@@ -81,12 +82,14 @@ def leaderboard(
 
     ``bootstrap`` adds intervals, stability and the groups of rows that cannot be told apart. ``oversubscribed`` are
     build ids whose containers shared cores. InputError for an unknown metric. Sorting by a metric whose denominator is
-    the agent's own gives a warning and no ranks (rule 11).
+    the agent's own gives a warning and no ranks (rule 11). InputError with the differing fields for rows of different
+    corpora, protocols or judges (rule 13).
     """
     ranking = RANKINGS[measured.protocol]
     sort = sort or ranking.headline
     if sort not in ranking.metrics:
         raise InputError(f"{sort} is no metric", remedy=f"Sort by one of {', '.join(ranking.metrics)}")
+    _refuse_a_mixture(measured)
     scores = rescore(measured.arrays, beta=beta, subset=subset)
     rows = [_row(measured, entry, scores, ranking, allow_partial, oversubscribed) for entry in measured.entries]
     ordered = sorted(
@@ -115,6 +118,23 @@ def leaderboard(
         bootstrap=bootstrap,
         grouping=grouping,
     )
+
+
+def _refuse_a_mixture(measured: Measured) -> None:
+    """Rows of one table share corpus, protocol and judge (rule 13)."""
+    for entry in measured.entries:
+        first = measured.entries[0]
+        mixed = {
+            name: values
+            for name, values in differences(first.identity, entry.identity).items()
+            if name in {"corpus_fingerprint", "protocol", "judge"}
+        }
+        if mixed:
+            fields = "; ".join(f"{name}: {one!r} and {other!r}" for name, (one, other) in mixed.items())
+            raise InputError(
+                f"a leaderboard cannot mix {first.build.agent} and {entry.build.agent}, which differ in {fields}",
+                remedy="Make one leaderboard of each",
+            )
 
 
 def row_named(rows: Iterable[Row], reference: str) -> Row:

@@ -28,7 +28,7 @@ def configure_logs(level: str, *, file: Path | None = None, terminal: TextIO | N
     handlers: list[logging.Handler] = []
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        to_file = logging.FileHandler(file, encoding="utf-8")
+        to_file = _LogFile(file, encoding="utf-8")
         to_file.setFormatter(_formatter(structlog.processors.JSONRenderer(ensure_ascii=False)))
         handlers.append(to_file)
     if terminal is not None:
@@ -36,6 +36,9 @@ def configure_logs(level: str, *, file: Path | None = None, terminal: TextIO | N
         renderer = structlog.dev.ConsoleRenderer(colors=terminal.isatty(), pad_event_to=32)
         to_terminal.setFormatter(_formatter(renderer))
         handlers.append(to_terminal)
+    # They tell of every task and migration what our own lines tell with sweep, trial and attempt.
+    for name in ("alembic", "celery.app.trace", "celery.worker.strategy"):
+        logging.getLogger(name).setLevel(logging.WARNING if level != "debug" else logging.DEBUG)
     root = logging.getLogger()
     root.handlers = handlers
     root.setLevel(level.upper())
@@ -45,6 +48,20 @@ def configure_logs(level: str, *, file: Path | None = None, terminal: TextIO | N
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
+
+
+class _LogFile(logging.FileHandler):
+    """A log file whose disk may be full: that is said once, and ends no work and fills no terminal."""
+
+    _failed = False
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self._failed:
+            self._failed = True
+            print(f"crb: The log {self.baseFilename} cannot be written: {error.strerror}.", file=sys.stderr)
 
 
 def _formatter(renderer: structlog.types.Processor) -> logging.Formatter:

@@ -13,31 +13,40 @@ from crb_core.aggregate import Measures
 from crb_core.errors import InputError
 from crb_core.metrics import REVIEWBENCH_MEASURES
 from crb_core.metrics import Counts as ReviewbenchCounts
-from crb_core.protocols import answer_key, reviewbench
+from crb_core.protocols import answer_key, golden_comments, reviewbench
 
-__all__ = ["RECIPES", "Floats", "Recipe", "recipe_named"]
+__all__ = ["COMMENTS", "RECIPES", "Floats", "RatioRecipe", "Recipe", "recipe_named"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """How a protocol's counts and ratios come from the sums that every protocol shares.
+class RatioRecipe:
+    """How a protocol's ratios come from its counts.
 
-    ``counts`` is the protocol's record of counts and ``columns`` computes its fields. ``ratios`` maps a metric to the
-    counts that are added above and below the line; a name with a leading ``-`` is subtracted. ``needs_labels`` are the
-    metrics that an unclassified candidate, or a filter of goldens only, makes undefined.
+    ``ratios`` maps a metric to the counts that are added above and below the line; a name with a leading ``-`` is
+    subtracted. ``needs_labels`` are the metrics that an unclassified candidate, or a filter of goldens only, makes
+    undefined.
     """
 
     protocol: str
-    counts: type[Any]
     measures: Measures[Any, Any]
+    ratios: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
+    needs_labels: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe(RatioRecipe):
+    """Also how the counts come from sums over claims, coverage and labels.
+
+    ``counts`` is the protocol's record of counts and ``columns`` computes its fields; ``axes`` are those of its strata.
+    """
+
+    counts: type[Any]
     axes: tuple[str, ...]
     #: Whether golden findings labelled fp are intended trade-offs, which claim nothing (rule 20).
     has_intended: bool
     columns: Callable[[Mapping[str, Floats]], dict[str, Floats]]
-    ratios: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
-    needs_labels: frozenset[str]
 
 
 def _reviewbench(sums: Mapping[str, Floats]) -> dict[str, Floats]:
@@ -104,6 +113,14 @@ RECIPES: Mapping[str, Recipe] = {
         needs_labels=frozenset({"precision"}),
     ),
 }
+
+
+#: Golden comments have no claims: their counts come from their own protocol.
+COMMENTS = RatioRecipe(
+    protocol="golden-comments",
+    measures=golden_comments.MEASURES,
+    ratios={"precision": (("tp",), ("tp", "fp")), "recall": (("tp",), ("tp", "fn"))},
+)
 
 
 def recipe_named(protocol: str) -> Recipe:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from crb_core.fast_aggregate import FastScores, ratio_arrays
-from crb_core.recipes import Floats, Recipe
+from crb_core.recipes import Floats, RatioRecipe
 from crb_core.scoring_arrays import Bools
 
-__all__ = ["Sample", "complete_keys", "restricted", "sample_of"]
+__all__ = ["Sample", "complete_keys", "restricted", "sample_of", "sample_of_counts"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +24,7 @@ class Sample:
     whole withholds (rule 10).
     """
 
-    recipe: Recipe
+    recipe: RatioRecipe
     beta: float
     keys: tuple[str, ...]
     rounds: tuple[int, ...]
@@ -71,6 +72,33 @@ def sample_of(scores: FastScores, rounds: Mapping[int, int]) -> Sample:
         data=data,
         present=present,
         undefined=recipe.needs_labels if hidden else frozenset(),
+    )
+
+
+def sample_of_counts(recipe: RatioRecipe, rounds: Mapping[int, Mapping[str, Any]], beta: float) -> Sample:
+    """The sample of one build whose counts another way gives: by round and pull request the protocol's counts."""
+    keys = sorted({key for of_round in rounds.values() for key in of_round})
+    terms = list(dict.fromkeys(name for sides in recipe.ratios.values() for side in sides for name in side))
+    names = [f"{kind} {name}" for name in recipe.ratios for kind in ("value", "defined")]
+    names += [f"count {name}" for name in terms]
+    data = np.zeros((len(keys), len(rounds), len(names)))
+    present = np.zeros((len(keys), len(rounds)), dtype=np.bool_)
+    for column, of_round in enumerate(rounds.values()):
+        for key, counts in of_round.items():
+            ratios = recipe.measures.ratios(counts)
+            values = [part for name in recipe.ratios for part in (ratios[name] or 0.0, float(ratios[name] is not None))]
+            row = keys.index(key)
+            data[row, column] = [*values, *(getattr(counts, name) for name in terms)]
+            present[row, column] = True
+    return Sample(
+        recipe=recipe,
+        beta=beta,
+        keys=tuple(keys),
+        rounds=tuple(rounds),
+        names=tuple(names),
+        data=data,
+        present=present,
+        undefined=frozenset(),
     )
 
 

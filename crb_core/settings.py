@@ -28,10 +28,13 @@ SETTINGS_FILE = "crb.toml"
 class Settings(BaseSettings):
     """Everything that decides where crb keeps things and how much it does at once.
 
-    Every field is the environment variable ``CRB_<FIELD>`` and the key ``<field>`` in ``crb.toml``.
+    Every field is the environment variable ``CRB_<FIELD>`` and the key ``<field>`` in ``crb.toml``. An empty variable
+    is an unset one, as in a shell's ``${NAME:-}``.
     """
 
-    model_config = SettingsConfigDict(env_prefix="CRB_", toml_file=SETTINGS_FILE, extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="CRB_", env_ignore_empty=True, toml_file=SETTINGS_FILE, extra="forbid", frozen=True
+    )
 
     #: Folder of everything that a local run creates: database, evidence, snapshots, logs.
     home: Path = Path(".crb")
@@ -122,7 +125,11 @@ def load_settings(**overrides: Any) -> Settings:
         field, message = first_problem(error)
         known = field in Settings.model_fields
         variable = f"CRB_{field.upper()}"
-        source = variable if known and variable in os.environ else SETTINGS_FILE
+        source = SETTINGS_FILE
+        if overrides.get(field) is not None:
+            source = f"--{field.replace('_', '-')}"
+        elif known and os.environ.get(variable):
+            source = variable
         problem = f"The setting {field} is wrong: {message}" if known else f"There is no setting named {field}"
         raise SettingsError(
             problem,

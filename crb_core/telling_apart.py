@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from crb_core.bootstrap import Bootstrap, Comparison
+from crb_core.bootstrap import Bootstrap, Comparison, LevelName
 from crb_core.samples import Sample
 
 __all__ = ["LEVEL_OF_TEST", "Grouping", "Pair", "holm", "letters", "tell_apart"]
@@ -59,11 +59,11 @@ class Grouping:
         ]
 
 
-def tell_apart(bootstrap: Bootstrap, samples: Sequence[Sample], metric: str) -> Grouping:
-    """Compare all pairs of ``samples``, given in ranking order, by macro ``metric``."""
-    bootstrap.prepare(samples, "macro", metric)
+def tell_apart(bootstrap: Bootstrap, samples: Sequence[Sample], metric: str, level: LevelName = "macro") -> Grouping:
+    """Compare all pairs of ``samples``, given in ranking order, by ``metric``."""
+    bootstrap.prepare(samples, level, metric)
     places = list(combinations(range(len(samples)), 2))
-    found = [bootstrap.compare(samples[one], samples[other], metric) for one, other in places]
+    found = [bootstrap.compare(samples[one], samples[other], metric, level) for one, other in places]
     known = [place for place, comparison in enumerate(found) if comparison.p is not None]
     adjusted = dict(zip(known, holm([found[place].p or 0.0 for place in known]), strict=True))
     pairs = tuple(

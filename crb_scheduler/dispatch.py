@@ -198,7 +198,8 @@ class Dispatcher:
             .returning(steps.c.id)
         ).scalars()
         ids = list(touched)
-        log.info("published_again", steps=len(ids))
+        if ids:
+            log.info("published_again", steps=len(ids))
         return ids
 
     def _messages(self, connection: Connection, step_ids: list[int]) -> list[_Message]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 import structlog
 from celery import Celery
@@ -25,8 +26,18 @@ RECONCILE_SECONDS = 2.0
 GATHER_SECONDS = 0.05
 
 
-def run_scheduler(store: Store, app: Celery, broker_url: str, settings: Settings, stop: threading.Event) -> None:
-    """Work until ``stop`` is set. A store or broker that is away is waited for, never a reason to end."""
+def run_scheduler(
+    store: Store,
+    app: Celery,
+    broker_url: str,
+    settings: Settings,
+    stop: threading.Event,
+    note: Callable[[CrbError | None], object] = lambda _: None,
+) -> None:
+    """Work until ``stop`` is set. A store or broker that is away is waited for, never a reason to end.
+
+    ``note`` is called after every turn with what went wrong in it, None for nothing.
+    """
     broker = BrokerClient(broker_url)
     dispatcher = Dispatcher(store, app, broker, LiveSlots(settings.lease_seconds))
     limits = AttemptLimits(agent=settings.agent_attempts, farm=settings.farm_attempts)
@@ -42,8 +53,10 @@ def run_scheduler(store: Store, app: Celery, broker_url: str, settings: Settings
                     reconciled = time.monotonic()
             except CrbError as error:
                 log.warning("store_away", error=str(error))
+                note(error)
                 stop.wait(POLL_SECONDS)
                 continue
+            note(None)
             if broker.wait_for_nudge(POLL_SECONDS):
                 # Queues hold a step a slot in reserve, so a short wait costs nothing and turns many nudges into one.
                 stop.wait(GATHER_SECONDS)

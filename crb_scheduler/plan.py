@@ -122,11 +122,7 @@ def _has_changed(connection: Connection, name: str, corpus_id: int, request: Swe
     other_version = any(
         asked.get(judge.name, judge.judge_id) != judge.judge_id for judge in sweep_judges(connection, row.id)
     )
-    return (
-        row.corpus_id != corpus_id
-        or not builds <= {build.build_id for build in request.builds}
-        or other_version
-    )
+    return row.corpus_id != corpus_id or not builds <= {build.build_id for build in request.builds} or other_version
 
 
 def _free_name(connection: Connection, name: str) -> str:

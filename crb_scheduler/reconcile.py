@@ -10,15 +10,16 @@ import time
 from collections.abc import Callable
 
 import structlog
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from crb_core.store import Store
 from crb_core.store.steps import AttemptLimits, lose
-from crb_core.store.tables import StepRow, StepState, core
+from crb_core.store.tables import AttemptRow, StepRow, StepState, core
 
 __all__ = ["Reconciler"]
 
 log = structlog.get_logger(__name__)
+attempts = core(AttemptRow)
 steps = core(StepRow)
 
 
@@ -57,8 +58,20 @@ class Reconciler:
                 self._store, row.id, fence=row.fence, beat=row.beat, limits=self._limits
             ):
                 lost += 1
-                log.warning("step_lost", step=row.id, worker=row.worker)
+                self._say_lost(row.id)
                 continue
             seen[row.id] = (row.fence, row.beat, since)
         self._seen = seen
         return lost
+
+    def _say_lost(self, step_id: int) -> None:
+        with self._store.read() as connection:
+            row = connection.execute(
+                select(steps.c.sweep_id, steps.c.trial_id, steps.c.worker, func.max(attempts.c.number).label("attempt"))
+                .outerjoin(attempts, attempts.c.trial_id == steps.c.trial_id)
+                .where(steps.c.id == step_id)
+                .group_by(steps.c.sweep_id, steps.c.trial_id, steps.c.worker)
+            ).one()
+        log.warning(
+            "step_lost", step=step_id, worker=row.worker, sweep=row.sweep_id, trial=row.trial_id, attempt=row.attempt
+        )

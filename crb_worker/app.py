@@ -27,6 +27,9 @@ VISIBILITY_TIMEOUT_SECONDS = 7200
 
 CONNECT_TIMEOUT_SECONDS = 5
 
+#: Kinds of broker URL that both Celery and our own client can use.
+_SCHEMES = ("redis", "rediss", "redis+socket")
+
 
 def make_app(broker_url: str, *, events: bool = True) -> Celery:
     """The Celery app of one farm. ``events`` are for Flower; a local run, which nobody else can watch, spares them."""
@@ -135,7 +138,13 @@ class BrokerClient:
 
 
 def check_broker(broker_url: str) -> None:
-    """Raise UnavailableError when the broker does not answer within seconds."""
+    """Raise UnavailableError when the broker does not answer within seconds, or is of a kind that crb cannot use."""
+    scheme = broker_url.partition("://")[0] if "://" in broker_url else ""
+    if scheme not in _SCHEMES:
+        raise UnavailableError(
+            f"The broker URL {_without_password(broker_url)} cannot be used: crb needs Redis or Valkey",
+            remedy="Set CRB_BROKER_URL to a redis:// or rediss:// URL",
+        )
     try:
         app = make_app(broker_url)
         with app.connection_for_write(connect_timeout=CONNECT_TIMEOUT_SECONDS) as connection:

@@ -6,9 +6,11 @@ import os
 import secrets
 import socket
 import threading
+import warnings
 from collections.abc import Sequence
 
 import structlog
+from celery.exceptions import SecurityWarning
 from sqlalchemy import delete, insert
 
 from crb_core.clock import utc_now
@@ -34,6 +36,8 @@ def run_worker(
     ``lifeline`` is a file descriptor that ends when the parent does; the worker then leaves at once, without waiting,
     because a parent that was killed cannot be asked.
     """
+    # Celery warns root of pickled messages; ours are JSON and hold a number.
+    warnings.simplefilter("ignore", SecurityWarning)
     check_broker(broker_url)
     store = open_store(settings.resolved_store_url)
     host = socket.gethostname()

@@ -49,7 +49,8 @@ class Watcher:
         self._interval = beat_seconds
         self._clock = clock
         self._every_minute = every_minute
-        self._held: dict[int, _Held] = {}
+        # By step and fence: a step that was lost may come back to this worker before its first thread is done.
+        self._held: dict[tuple[int, int], _Held] = {}
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="crb-watcher", daemon=True)
@@ -67,13 +68,14 @@ class Watcher:
     @contextmanager
     def hold(self, step: TakenStep, stop: Stopper | None = None) -> Iterator[None]:
         """Beat for a step while it is worked on. ``stop`` ends its container with the outcome that it is given."""
+        key = (step.id, step.fence)
         with self._lock:
-            self._held[step.id] = _Held(step, stop)
+            self._held[key] = _Held(step, stop)
         try:
             yield
         finally:
             with self._lock:
-                self._held.pop(step.id, None)
+                self._held.pop(key, None)
 
     def tick(self) -> None:
         """One beat; called by the thread, and by tests."""
@@ -88,11 +90,12 @@ class Watcher:
                     self._end(entry, Outcome.LOST)
             return
         self._last_beat = self._clock()
-        by_id = {answer.id: answer for answer in answers}
+        by_key = {(answer.id, answer.fence): answer for answer in answers}
         for entry in held:
-            answer = by_id[entry.step.id]
+            key = (entry.step.id, entry.step.fence)
+            answer = by_key[key]
             with self._lock:
-                current = self._held.get(entry.step.id) is entry
+                current = self._held.get(key) is entry
             if not current:
                 # It finished between the snapshot and the beat.
                 continue
@@ -105,7 +108,7 @@ class Watcher:
         if entry.stopped or entry.stop is None:
             return
         entry.stopped = True
-        log.info("attempt_stopped", step=entry.step.id, outcome=outcome.value)
+        log.info("attempt_stopped", step=entry.step.id, outcome=outcome.value, **entry.step.log_fields)
         entry.stop(outcome)
 
     def _run(self) -> None:

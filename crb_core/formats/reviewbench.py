@@ -13,9 +13,17 @@ from crb_core.finding import GoldenFinding, Record
 from crb_core.formats.checked import Problems
 from crb_core.formats.golden import golden_from_json
 from crb_core.formats.paths import path_problem
+from crb_core.formats.strict_json import load_json
 from crb_core.pull_request import PullRequest, reviewbench_key
 
-__all__ = ["ReviewBenchText", "corpus_files", "is_reviewbench", "read_reviewbench", "read_reviewbench_text"]
+__all__ = [
+    "ReviewBenchText",
+    "corpus_files",
+    "folder_of_manifest",
+    "is_reviewbench",
+    "read_reviewbench",
+    "read_reviewbench_text",
+]
 
 PROTOCOL = "reviewbench"
 #: What a producer's version is where the corpus does not record one.
@@ -92,6 +100,22 @@ class ReviewBenchText:
             subsets=self.subsets,
             entries=self.entries,
         )
+
+
+def folder_of_manifest(file: Path) -> Path:
+    """The corpus folder of a manifest that was named instead of it.
+
+    InputError, with line and column, where it is no JSON, and where no corpus is around it: a manifest alone lists
+    pull requests, but holds no golden finding.
+    """
+    load_json(file)
+    if file.name == "manifest.json" and (file.parent / "golden").is_dir():
+        return file.parent
+    raise InputError(
+        "a file is no corpus: a manifest lists pull requests, and their golden findings are beside it",
+        where=Where(file=str(file)),
+        remedy="Name the folder that holds manifest.json and golden/",
+    )
 
 
 def is_reviewbench(folder: Path) -> bool:

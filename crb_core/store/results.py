@@ -12,6 +12,7 @@ from crb_core.agent import AgentBuild
 from crb_core.errors import InputError
 from crb_core.finding import CandidateFinding, GoldenFinding, Label
 from crb_core.matching import Classification, Correspondence, JudgedPullRequest
+from crb_core.store.calibrations import calibration_of
 from crb_core.store.tables import (
     AgentBuildRow,
     AttemptRow,
@@ -58,6 +59,8 @@ class StoredJudge:
     name: str
     classifies: bool
     document: dict[str, Any]
+    #: Its newest held-out calibration (crb_core/store/calibrations.py); None where it is uncalibrated.
+    calibration: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,14 +107,19 @@ def sweep_judges(connection: Connection, sweep_id: str) -> list[StoredJudge]:
         select(judges, sweep_judge_rows.c.position)
         .join(sweep_judge_rows, sweep_judge_rows.c.judge_id == judges.c.id)
         .where(sweep_judge_rows.c.sweep_id == sweep_id)
-        .distinct()
         .order_by(sweep_judge_rows.c.position, judges.c.id)
     )
     found: dict[str, StoredJudge] = {}
     for row in rows:
         found.setdefault(
             row.id,
-            StoredJudge(judge_id=row.id, name=row.name, classifies=bool(row.classifies), document=row.document),
+            StoredJudge(
+                judge_id=row.id,
+                name=row.name,
+                classifies=bool(row.classifies),
+                document=row.document,
+                calibration=calibration_of(connection, row.document),
+            ),
         )
     return list(found.values())
 

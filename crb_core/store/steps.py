@@ -68,7 +68,7 @@ class AttemptLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class TakenStep:
-    """A step that this worker holds. The attempt fields are set for a review only."""
+    """A step that this worker holds. Only a review has an ``attempt_tag``."""
 
     id: int
     trial_id: int
@@ -79,8 +79,14 @@ class TakenStep:
     priority: int
     position: int
     fence: int
+    #: The attempt of a review; of a judge step the one that it judges.
     attempt_number: int | None = None
     attempt_tag: str | None = None
+
+    @property
+    def log_fields(self) -> dict[str, str | int | None]:
+        """What every log line about this step carries."""
+        return {"sweep": self.sweep_id, "trial": self.trial_id, "attempt": self.attempt_number}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,15 +169,14 @@ def take(store: Store, step_id: int, worker: str) -> TakenStep | None:
             )
             return None
         stage = Stage(row.stage)
-        number = tag = None
+        tag = None
+        # A judge step follows the attempt that succeeded, which is the last one.
+        number = connection.execute(
+            select(func.max(attempts.c.number)).where(attempts.c.trial_id == row.trial_id)
+        ).scalar_one()
         if stage is Stage.REVIEW:
             tag = secrets.token_hex(8)
-            number = (
-                1
-                + connection.execute(
-                    select(func.coalesce(func.max(attempts.c.number), 0)).where(attempts.c.trial_id == row.trial_id)
-                ).scalar_one()
-            )
+            number = 1 + (number or 0)
             connection.execute(
                 insert(attempts).values(
                     trial_id=row.trial_id, number=number, tag=tag, worker=worker, started_at=utc_now()
@@ -370,12 +375,12 @@ def beat(store: Store, worker: str, held: Iterable[tuple[int, int]]) -> list[Hel
             update(steps)
             .where(mine, steps.c.state == StepState.RUNNING.value)
             .values(beat=steps.c.beat + 1)
-            .returning(steps.c.id, steps.c.cancel_requested)
+            .returning(steps.c.id, steps.c.fence, steps.c.cancel_requested)
         ).all()
-    flags = {row.id: bool(row.cancel_requested) for row in rows}
+    flags = {(row.id, row.fence): bool(row.cancel_requested) for row in rows}
     return [
-        HeldStep(id=step_id, fence=fence, still_held=step_id in flags, cancel_requested=flags.get(step_id, False))
-        for step_id, fence in pairs
+        HeldStep(id=pair[0], fence=pair[1], still_held=pair in flags, cancel_requested=flags.get(pair, False))
+        for pair in pairs
     ]
 
 

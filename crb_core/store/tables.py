@@ -14,6 +14,7 @@ from sqlmodel import Field, SQLModel
 __all__ = [
     "AgentBuildRow",
     "AttemptRow",
+    "CalibrationRow",
     "CandidateRow",
     "ClassificationRow",
     "CorpusRow",
@@ -320,6 +321,23 @@ class JudgeCallRow(SQLModel, table=True):
     started_at: str
     finished_at: str | None = None
     duration_ms: float | None = None
+
+
+class CalibrationRow(SQLModel, table=True):
+    """How far a judge agrees with a reference. ``judge_key`` holds for every corpus (crb_core/calibration.py)."""
+
+    __tablename__ = "calibration"
+    __table_args__ = (UniqueConstraint("judge_key", "reference_sha256", "held_out"),)
+    id: int | None = Field(default=None, primary_key=True)
+    judge_key: str = Field(index=True)
+    judge_name: str
+    reference: str
+    reference_sha256: str
+    #: False where examples are among the figures that the judge was tuned on.
+    held_out: bool
+    #: ``crb.calibration/1``.
+    document: dict[str, Any] = Field(sa_column=_json())
+    measured_at: str
 
 
 class CorrespondenceRow(SQLModel, table=True):

@@ -103,9 +103,23 @@ def _recorded(context: JudgeContext) -> Judge:
     return RecordedJudge.load(context.options)
 
 
+def _hybrid(context: JudgeContext) -> Judge:
+    from crb_worker.judge.hybrid import HybridJudge
+
+    return HybridJudge.load(context.corpus, context.options)
+
+
+def _council(context: JudgeContext) -> Judge:
+    from crb_worker.judge.council import CouncilJudge
+
+    return CouncilJudge.load(context.options)
+
+
 _REGISTRY: dict[str, Callable[[JudgeContext], Judge]] = {
     "offline": _offline,
     "reference": _reference,
     "claude": _claude,
+    "hybrid": _hybrid,
     "recorded": _recorded,
+    "council": _council,
 }

@@ -36,12 +36,12 @@ def judge_step(context: WorkerContext, step_id: int, work: Callable[[TakenStep, 
         stopped.set()
 
     with (
-        structlog.contextvars.bound_contextvars(sweep=step.sweep_id, trial=step.trial_id, judge=step.judge_id),
+        structlog.contextvars.bound_contextvars(**step.log_fields, judge=step.judge_id),
         context.watcher.hold(step, stop),
     ):
         try:
-            if not work(step, stopped):
-                log.info("late_result_dropped", stage=step.stage.value)
+            kept = work(step, stopped)
+            log.info("judge_step_finished" if kept else "late_result_dropped", stage=step.stage.value)
         except LaterError as error:
             log.info("judge_step_deferred", stage=step.stage.value, seconds=error.seconds, reason=str(error))
             _end(partial(defer, context.store, step, seconds=error.seconds, reason=str(error)))

@@ -44,9 +44,7 @@ def review_step(context: WorkerContext, step_id: int) -> None:
         step = take(context.store, step_id, context.worker)
         if step is None:
             return
-        with structlog.contextvars.bound_contextvars(
-            sweep=step.sweep_id, trial=step.trial_id, attempt=step.attempt_number
-        ):
+        with structlog.contextvars.bound_contextvars(**step.log_fields):
             _review(context, step)
     context.nudge()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from dataclasses import replace
 
 import pytest
 
@@ -205,6 +206,16 @@ def test_the_answer_key_protocol_has_its_own_metrics():
     row = board.rows[0]
     assert (row.macro["precision"].mean, row.macro["recall"].mean) == (expected.precision, expected.recall) == (1, 0.5)
     assert (board.sort, row.rank, row.counts["intended_count"]) == ("f", 1, 3)
+
+
+@pytest.mark.parametrize("field", ["corpus_fingerprint", "protocol", "judge"])
+def test_a_leaderboard_refuses_to_mix(field):
+    """Rule 13: rows of another corpus, protocol or judge are refused with the field and both values."""
+    sweep = measured({"a": three(1), "b": three(2)})
+    one, other = sweep.entries
+    changed = replace(other, identity=other.identity.model_copy(update={field: "another"}))
+    with pytest.raises(InputError, match=f"cannot mix a and b, which differ in {field}: .* and 'another'"):
+        leaderboard(replace(sweep, entries=(one, changed)))
 
 
 def test_a_name_with_two_builds_is_ambiguous():

@@ -16,13 +16,13 @@ steps = core(StepRow)
 pytestmark = pytest.mark.timeout(240)
 
 
-def _start_sweep(farm: Farm, rounds: int = 2) -> None:
+def _start_sweep(farm: Farm, rounds: int = 2, *more: str) -> None:
     planned = farm.crb(
         "sweep", "start", "--agent", "minimal", "--agent", "recorded-eager", "--subset", "smoke",
-        "--rounds", str(rounds), "--name", "faulty",
+        "--rounds", str(rounds), "--name", "faulty", *more,
     )  # fmt: skip
     assert planned.returncode == 0, planned.stderr
-    assert f"{8 * rounds} new trials" in planned.stdout
+    assert f"{(8 + 4 * len(more) // 2) * rounds} new trials" in planned.stdout
 
 
 def test_a_worker_killed_in_the_middle_costs_no_trial(farm: Farm) -> None:
@@ -69,7 +69,8 @@ def test_emptied_broker_doubled_messages_and_two_schedulers(farm: Farm) -> None:
 
 def test_cancel_and_resume(farm: Farm) -> None:
     """A cancelled sweep stops within seconds and, resumed, ends as an undisturbed one would."""
-    _start_sweep(farm, rounds=3)
+    # lint takes long enough for a cancel to find it at work.
+    _start_sweep(farm, 3, "--agent", "lint")
     store = farm.store
     farm.start("scheduler")
     farm.start("worker", "--slots", "2")
@@ -78,5 +79,5 @@ def test_cancel_and_resume(farm: Farm) -> None:
     cancelled = wait_for(lambda: (p := farm.progress(store, "faulty")).finished and p, seconds=30)
     assert cancelled.by_state["cancelled"] > 0
     assert farm.crb("sweep", "resume", "faulty").returncode == 0
-    wait_for(lambda: (p := farm.progress(store, "faulty")).finished and p.by_state == {"scored": 24})
+    wait_for(lambda: (p := farm.progress(store, "faulty")).finished and p.by_state == {"scored": 36})
     store.close()

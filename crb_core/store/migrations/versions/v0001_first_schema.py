@@ -42,6 +42,19 @@ def upgrade() -> None:
     sa.Column('document', sa.JSON(), nullable=False),
     sa.PrimaryKeyConstraint('id')
     )
+    op.create_table('calibration',
+    sa.Column('id', sa.Integer(), nullable=False),
+    sa.Column('judge_key', sa.String(), nullable=False),
+    sa.Column('judge_name', sa.String(), nullable=False),
+    sa.Column('reference', sa.String(), nullable=False),
+    sa.Column('reference_sha256', sa.String(), nullable=False),
+    sa.Column('held_out', sa.Boolean(), nullable=False),
+    sa.Column('document', sa.JSON(), nullable=False),
+    sa.Column('measured_at', sa.String(), nullable=False),
+    sa.PrimaryKeyConstraint('id'),
+    sa.UniqueConstraint('judge_key', 'reference_sha256', 'held_out')
+    )
+    op.create_index(op.f('ix_calibration_judge_key'), 'calibration', ['judge_key'], unique=False)
     op.create_table('import_record',
     sa.Column('id', sa.Integer(), nullable=False),
     sa.Column('kind', sa.String(), nullable=False),
