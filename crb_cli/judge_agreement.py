@@ -1,4 +1,4 @@
-"""``crb judge agreement``: how far people agree with each other, the ceiling for any judge."""
+"""``crb judge agreement``: how far people agree with each other, the ceiling for any judge; or a sweep's judges."""
 
 from __future__ import annotations
 
@@ -15,11 +15,50 @@ __all__ = ["agreement"]
 
 
 def agreement(
-    files: Annotated[list[Path], typer.Argument(help="Two or more label files, CSV or JSON; one a rater.")],
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Two or more label files, CSV or JSON; one a rater.")
+    ] = None,
+    sweep: Annotated[str | None, typer.Option(help="Instead of files: the judges of this sweep.")] = None,
+    judge: Annotated[
+        list[str] | None, typer.Option(help="With --sweep: judge by name or fingerprint (repeatable).")
+    ] = None,
     protocol: Annotated[str, typer.Option(help="Whose severities and categories the labels use.")] = "reviewbench",
     as_json: JsonFlag = False,
 ) -> None:
-    """Print the agreement of human raters on every axis: kappa of each pair, alpha of all, with 95% intervals."""
+    """Print the agreement of human raters on every axis: kappa of each pair, alpha of all, with 95% intervals.
+
+    With --sweep, that of a sweep's judges: on pairs, on coverage, and on every axis that both labelled.
+    """
+    from crb_core.errors import InputError
+
+    if (sweep is None) == (not files):
+        raise InputError("agreement needs label files or a sweep", remedy="Name two label files, or --sweep NAME")
+    if judge and sweep is None:
+        raise InputError("--judge belongs to --sweep", remedy="Leave it out, or name the sweep with --sweep")
+    if sweep is not None:
+        _of_sweep(sweep, judge, as_json=as_json)
+        return
+    _of_files(files or [], protocol, as_json=as_json)
+
+
+def _of_sweep(sweep: str, judges: list[str] | None, *, as_json: bool) -> None:
+    from crb_cli.judge_compare import chosen_judges, print_pairs, sweep_agreements
+    from crb_core.settings import load_settings
+    from crb_core.store import open_store
+
+    store = open_store(load_settings().resolved_store_url)
+    try:
+        sweep_id, protocol, chosen = chosen_judges(store, sweep, judges)
+        pairs = sweep_agreements(store, sweep_id, chosen)
+    finally:
+        store.close()
+    if as_json:
+        print_json({"format": "crb.judge-agreement/1", "sweep_id": sweep_id, "protocol": protocol, "agreement": pairs})
+    else:
+        print_pairs(pairs)
+
+
+def _of_files(files: list[Path], protocol: str, *, as_json: bool) -> None:
     from crb_core.errors import InputError, Where
     from crb_core.formats.human_labels import AXES, read_labels
     from crb_core.raters import rater_agreement

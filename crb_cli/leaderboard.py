@@ -204,10 +204,12 @@ def load_board(
     from crb_core.bootstrap import Bootstrap
     from crb_core.leaderboard import leaderboard as compute
     from crb_core.store.measured import load_sweep
+    from crb_core.store.results import oversubscribed_builds
     from crb_core.strata import EVERYTHING
 
     with store.read() as connection:
         about = load_sweep(connection, sweep_id, judge)
+        oversubscribed = oversubscribed_builds(connection, sweep_id)
     prefixes = check_prefixes(exclude_producers)
     excluded = about.exclusion(prefixes) if prefixes else None
     measured = about.measured(prefixes)
@@ -219,6 +221,7 @@ def load_board(
         sort=sort,
         allow_partial=allow_partial,
         bootstrap=Bootstrap(),
+        oversubscribed=oversubscribed,
     )
     return board, about, excluded
 

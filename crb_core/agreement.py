@@ -12,10 +12,10 @@ from typing import Any
 from pydantic import Field
 
 from crb_core.errors import InputError
-from crb_core.finding import CandidateFinding, GoldenFinding, Record
+from crb_core.finding import LABEL_AXES, CandidateFinding, GoldenFinding, Record
 from crb_core.matching import JudgedPullRequest
 
-__all__ = ["Agreement", "MatchAgreement", "agreement", "match_agreement"]
+__all__ = ["Agreement", "MatchAgreement", "agreement", "label_agreement", "match_agreement"]
 
 #: Resamples of an interval.
 RESAMPLES = 10_000
@@ -136,6 +136,33 @@ def match_agreement(
         pairs=_of_units(pairs, resamples, seed),
         covered=_of_units(covered, resamples, seed),
     )
+
+
+def label_agreement(
+    trials: Iterable[tuple[JudgedPullRequest, JudgedPullRequest]], *, resamples: int = RESAMPLES, seed: int = _SEED
+) -> dict[str, Agreement]:
+    """How far two judges agree on the labels of the candidates that both classified, by axis that both answered."""
+    answers: dict[str, list[tuple[str, str, str]]] = {}
+    for first, second in trials:
+        others = {each.candidate: each.label for each in second.classifications}
+        for each in first.classifications:
+            if each.candidate not in others:
+                continue
+            for axis in LABEL_AXES:
+                left, right = getattr(each.label, axis), getattr(others[each.candidate], axis)
+                if left is not None and right is not None:
+                    answers.setdefault(axis, []).append((first.key, str(left), str(right)))
+    return {
+        axis: agreement(
+            [left for _, left, _ in answers[axis]],
+            [right for _, _, right in answers[axis]],
+            clusters=[key for key, _, _ in answers[axis]],
+            resamples=resamples,
+            seed=seed,
+        )
+        for axis in LABEL_AXES
+        if axis in answers
+    }
 
 
 def _matches(judged: JudgedPullRequest) -> set[tuple[int, int]]:

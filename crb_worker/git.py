@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -105,6 +106,9 @@ _TRANSFER_VARIABLES = (
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 
 
+_NO_SPACE = os.strerror(errno.ENOSPC).encode()
+
+
 class GitError(CrbError):
     """A git command failed; ``status`` is its exit status (negative for a signal), ``message`` its last words."""
 
@@ -171,6 +175,11 @@ class Git:
             _end(process)
             raise
         if process.returncode not in allowed:
+            if _NO_SPACE in stderr:
+                # Not the repository's fault: the same command will do once there is room.
+                raise UnavailableError(
+                    f"git {arguments[0]} failed, because the disk is full", remedy="Free space on the disk of CRB_HOME"
+                )
             raise GitError(arguments[0], process.returncode, _last_words(stderr))
         return stdout or b""
 

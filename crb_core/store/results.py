@@ -33,7 +33,16 @@ from crb_core.store.tables import (
     core,
 )
 
-__all__ = ["StoredJudge", "SweepResults", "TrialResult", "find_judge", "load_results", "sweep_judges", "trial_problems"]
+__all__ = [
+    "StoredJudge",
+    "SweepResults",
+    "TrialResult",
+    "find_judge",
+    "load_results",
+    "oversubscribed_builds",
+    "sweep_judges",
+    "trial_problems",
+]
 
 attempts = core(AttemptRow)
 builds = core(AgentBuildRow)
@@ -298,6 +307,24 @@ def trial_problems(connection: Connection, sweep_id: str, judge_id: str) -> dict
             )
         )
     }
+
+
+def oversubscribed_builds(connection: Connection, sweep_id: str) -> frozenset[str]:
+    """The builds of which a successful attempt ran while the CPU limits of all containers passed the host's cores.
+
+    Their durations are not those of an agent with a core of its own (design.md, "Time").
+    """
+    found = connection.execute(
+        select(trials.c.build_id)
+        .join(attempts, attempts.c.trial_id == trials.c.id)
+        .where(
+            trials.c.sweep_id == sweep_id,
+            attempts.c.outcome == "succeeded",
+            attempts.c.concurrent * attempts.c.cpus > attempts.c.cores,
+        )
+        .distinct()
+    ).scalars()
+    return frozenset(found)
 
 
 def find_judge(connection: Connection, sweep_id: str, reference: str | None) -> StoredJudge:

@@ -239,6 +239,8 @@ class AttemptRow(SQLModel, table=True):
     host: str | None = None
     concurrent: int | None = None
     cpus: float | None = None
+    #: Cores of the host; where concurrent x cpus is more, the containers shared them.
+    cores: int | None = None
     phases_ms: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON))
     usage: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON))
     #: Evidence digests by name: findings, stdout, stderr.

@@ -128,7 +128,7 @@ def council_members(options: Mapping[str, str]) -> list[str]:
 
 
 def named_council(store: Store, sweep_id: str, spec: str) -> str:
-    """A council's spec with its judges' names replaced by the fingerprints that a sweep has; other specs as they are."""
+    """A council's spec with the fingerprints that a sweep has for its judges' names; other specs as they are."""
     from crb_core.store.results import find_judge
     from crb_worker.judge import judge_options
 

@@ -1,7 +1,7 @@
 """The judge ``hybrid``: the offline judge decides the pairs it is sure of, claude the band between.
 
-Options: ``low`` and ``high`` bound the band of the offline probability (0 to 1; a pair below ``low`` does not match, one
-from ``high`` on does), and all options of ``claude``, which is asked for the rest and classifies. What this saves at
+Options: ``low`` and ``high`` bound the band of the offline probability (0 to 1; a pair below ``low`` does not match,
+one from ``high`` on does), and all options of ``claude``, which is asked for the rest and classifies. What this saves at
 which agreement is measured by ``benchmarks/hybrid_judge.py``.
 """
 
@@ -44,7 +44,7 @@ class HybridJudge:
             )
         self.offline, self.claude = offline, claude
         self.low, self.high = low, high
-        self.name = f"hybrid of offline and {claude.name}"
+        self.name = claude.name.replace("claude", "hybrid", 1)
         self.fingerprint = judge_fingerprint(self.describe())
 
     @classmethod

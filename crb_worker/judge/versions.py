@@ -1,7 +1,7 @@
 """Which judges a store holds, with the versions of their prompts, and which of them are stale (seed A 5.3).
 
 A judge is stale for what was changed after it: a prompt with another digest than this installation's. Its judgments
-stay what they are; ``crb judge run`` adds those of the present judge beside them.
+stay what they are; ``crb judge rejudge`` adds those of the present judge beside them.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from crb_core.store.judgments import judges, judgments
-from crb_core.store.tables import ClassificationRow, CorrespondenceRow, core
+from crb_core.store.tables import ClassificationRow, CorrespondenceRow, TrialRow, core
 from crb_worker.judge.prompts import CLASSIFYING, MATCHING, PromptSet, bundled_prompts
 
-__all__ = ["JudgeVersion", "PromptVersion", "judge_versions", "stale_prompts"]
+__all__ = ["JudgeVersion", "JudgedAmount", "PromptVersion", "judge_versions", "stale_prompts", "sweep_judgments"]
 
 classifications = core(ClassificationRow)
 correspondences = core(CorrespondenceRow)
+trials = core(TrialRow)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,3 +116,38 @@ def judge_versions(connection: Connection, prompts: PromptSet | None = None) -> 
             )
         )
     return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedAmount:
+    """How much a judge has judged of a sweep."""
+
+    judgments: int
+    matches: int
+    labels: int
+
+
+def sweep_judgments(connection: Connection, sweep_id: str) -> dict[str, JudgedAmount]:
+    """By judge id, how many judgments, matches and labels it made in a sweep."""
+
+    def count(table: Any) -> dict[str, int]:
+        rows = connection.execute(
+            select(judgments.c.judge_id, func.count())
+            .select_from(table.join(judgments, judgments.c.id == table.c.judgment_id))
+            .join(trials, trials.c.id == judgments.c.trial_id)
+            .where(trials.c.sweep_id == sweep_id)
+            .group_by(judgments.c.judge_id)
+        )
+        return {row[0]: row[1] for row in rows}
+
+    matched, labelled = count(correspondences), count(classifications)
+    judged = connection.execute(
+        select(judgments.c.judge_id, func.count())
+        .join(trials, trials.c.id == judgments.c.trial_id)
+        .where(trials.c.sweep_id == sweep_id)
+        .group_by(judgments.c.judge_id)
+    )
+    return {
+        row[0]: JudgedAmount(judgments=row[1], matches=matched.get(row[0], 0), labels=labelled.get(row[0], 0))
+        for row in judged
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -141,6 +142,7 @@ def _run(
             "host": result.host,
             "concurrent": result.concurrent,
             "cpus": trial.build.limits.cpus,
+            "cores": os.cpu_count(),
             "phases_ms": {"snapshot": snapshot_ms, **result.phases},
             "usage": result.usage,
             "evidence": evidence

@@ -160,6 +160,7 @@ def upgrade() -> None:
     sa.Column('host', sa.String(), nullable=True),
     sa.Column('concurrent', sa.Integer(), nullable=True),
     sa.Column('cpus', sa.Float(), nullable=True),
+    sa.Column('cores', sa.Integer(), nullable=True),
     sa.Column('phases_ms', sa.JSON(), nullable=True),
     sa.Column('usage', sa.JSON(), nullable=True),
     sa.Column('evidence', sa.JSON(), nullable=True),
