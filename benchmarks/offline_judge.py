@@ -30,8 +30,11 @@ from typing import Any
 import numpy as np
 
 from crb_core.agreement import agreement
+from crb_core.calibration import Counts, f1_of, kendall_tau, matched_counts
 from crb_core.errors import CrbError, InputError, Where
+from crb_core.finding import CandidateFinding
 from crb_core.formats.strict_json import load_json
+from crb_core.matching import Correspondence
 from crb_worker.judge.features import FEATURES, Pair, Vocabulary, pair_features
 from crb_worker.judge.offline_model import MODEL_FILE, Forest, OfflineModel, Training, Tree
 
@@ -208,18 +211,25 @@ class Judged:
         ]
         return [(position in self.review.matched, value >= THRESHOLD, value) for position, value in enumerate(best)]
 
-    def counts(self) -> tuple[int, int, int]:
-        """tp, fp and fn as the public tool counts them (facts C3): one best candidate a golden, fp distinct texts."""
+    def counts(self) -> Counts:
+        """tp, fp and fn as the public tool counts them (facts C3)."""
         review = self.review
-        used = set()
-        found = 0
-        for position in range(len(review.golden)):
-            options = [(self.probabilities[(place, position)], -place) for place in range(len(review.candidates))]
-            value, place = max(options, default=(0.0, 0))
-            if value >= THRESHOLD:
-                found += 1
-                used.add(review.candidates[-place])
-        return found, len(set(review.candidates) - used), len(review.golden) - found
+        found: dict[int, list[tuple[int, float]]] = {}
+        for (place, position), chance in self.probabilities.items():
+            if chance >= THRESHOLD:
+                found.setdefault(place, []).append((position, chance))
+        return matched_counts(
+            [CandidateFinding(message=text, producer=review.tool) for text in review.candidates],
+            len(review.golden),
+            [
+                Correspondence(
+                    candidate=place,
+                    golden=tuple(position for position, _ in matches),
+                    probabilities=tuple(chance for _, chance in matches),
+                )
+                for place, matches in found.items()
+            ],
+        )
 
 
 def judge(reviews: Sequence[Review], vocabulary: Vocabulary, probabilities: Probabilities) -> list[Judged]:
@@ -262,20 +272,14 @@ def figures(judged: Sequence[Judged]) -> dict[str, Any]:
 
 
 def _tool(judged: Sequence[Judged], name: str) -> dict[str, float]:
-    own = np.zeros(3)
-    reference = np.zeros(3)
+    own = reference = Counts(0, 0, 0)
     for item in judged:
         review = item.review
         if review.tool == name:
             own += item.counts()
             found = len(review.matched)
-            reference += (found, review.false_positives, len(review.golden) - found)
-    return {"f1": _f1(own), "reference_f1": _f1(reference)}
-
-
-def _f1(counts: Any) -> float:
-    found, wrong, missed = counts
-    return float(2 * found / (2 * found + wrong + missed)) if found + wrong + missed else 0.0
+            reference += Counts(found, review.false_positives, len(review.golden) - found)
+    return {"f1": f1_of(own) or 0.0, "reference_f1": f1_of(reference) or 0.0}
 
 
 def _calibration_error(probabilities: Sequence[float], answers: Sequence[bool], bins: int = 10) -> float:
@@ -289,19 +293,6 @@ def _calibration_error(probabilities: Sequence[float], answers: Sequence[bool], 
             if (places == place).any()
         )
     )
-
-
-def kendall_tau(values: Sequence[tuple[float, float]]) -> float | None:
-    """Kendall's tau-b of pairs of values (Kendall 1945); None where one side is all ties."""
-    same = left_only = right_only = net = 0
-    for place, (left, right) in enumerate(values):
-        for other_left, other_right in values[:place]:
-            first, second = np.sign(left - other_left), np.sign(right - other_right)
-            net += int(first * second)
-            left_only += int(first != 0)
-            right_only += int(second != 0)
-            same += 1
-    return net / float(np.sqrt(left_only * right_only)) if left_only and right_only else None
 
 
 def held_out(reviews: Sequence[Review]) -> list[Judged]:

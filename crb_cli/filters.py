@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Annotated
 
 import typer
 
-from crb_core.errors import InputError, Where
-from crb_core.strata import Subset
+from crb_core.strata import check_producers
 
 __all__ = [
     "Actionability",
@@ -44,14 +42,3 @@ ExcludeProducer = Annotated[
 Beta = Annotated[float, typer.Option(help="Beta of the F score, 0.1 to 10; below 1 favours precision.")]
 Judge = Annotated[str | None, typer.Option(help="Judge by name or fingerprint; the sweep's first by default.")]
 OneSweep = Annotated[str | None, typer.Option(help="Name or id of the sweep; the newest by default.")]
-
-
-def check_producers(subset: Subset, known: Collection[str]) -> None:
-    """Refuse a producer filter that no golden finding can pass."""
-    for producer in sorted(subset.producer or ()):
-        if producer not in known:
-            raise InputError(
-                f"no golden finding is of the producer {producer!r}",
-                where=Where(field="producer"),
-                remedy=f"The producers are: {', '.join(sorted(known)) or 'none'}",
-            )

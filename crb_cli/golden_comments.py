@@ -3,71 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
 
 from crb_cli.output import console, plain, print_json
-from crb_core.strata import EVERYTHING, Subset
+from crb_core.store.comment_boards import COUNTING, PROTOCOL, Options, board_json, build_rows
 
 if TYPE_CHECKING:
-    from crb_core.bootstrap import Bootstrap
     from crb_core.golden_leaderboard import CommentRow
     from crb_core.store import Store
     from crb_core.store.results import StoredJudge, SweepResults
 
 __all__ = ["PROTOCOL", "Options", "build_rows", "leaderboard", "refuse_options"]
-
-PROTOCOL = "golden-comments"
-
-_COUNTING = {
-    True: "compatible: counts the recorded lists as the public tool does; no profile, beta 1, 0 where undefined",
-    False: "strict: positions inside the profile, one false positive a dedup group; undefined is null",
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """How to count. ``profile`` None is the protocol's default."""
-
-    compatible: bool = False
-    profile: str | None = None
-    dedup: bool = True
-    beta: float = 1.0
-    subset: Subset = EVERYTHING
-    partial: bool = False
-
-    @property
-    def chosen_profile(self) -> str | None:
-        """The profile's name; None for no profile."""
-        from crb_core.golden_leaderboard import NO_PROFILE
-        from crb_core.protocols.golden_comments import DEFAULT_PROFILE
-
-        if self.compatible or self.profile == NO_PROFILE:
-            return None
-        return self.profile or DEFAULT_PROFILE
-
-    def check(self) -> None:
-        """Refuse what contradicts ``--compatible``, which has no settings of its own."""
-        from crb_core.errors import InputError
-
-        given = [
-            name
-            for name, is_given in (
-                ("--profile", self.profile is not None),
-                ("--no-dedup", not self.dedup),
-                ("--beta", self.beta != 1.0),
-                ("--severity or --category", bool(self.subset.restricted)),
-            )
-            if is_given
-        ]
-        if self.compatible and given:
-            raise InputError(
-                f"--compatible counts as the public tool does and takes no {given[0]}",
-                remedy="Leave out one of them",
-            )
 
 
 def refuse_options(protocol: str, *, compatible: bool, profile: str | None, no_dedup: bool) -> None:
@@ -85,11 +34,9 @@ def refuse_options(protocol: str, *, compatible: bool, profile: str | None, no_d
 def leaderboard(store: Store, sweep_id: str, *, judges: Sequence[str], options: Options, as_json: bool) -> None:
     """Print the rows of all judges, or of those named."""
     from crb_core.bootstrap import Bootstrap
-    from crb_core.protocols import protocol_named
     from crb_core.store.results import find_judge, sweep_judges
 
     options.check()
-    protocol_named(PROTOCOL).check_subset(options.subset)
     with store.read() as connection:
         every = sweep_judges(connection, sweep_id)
         known = {name for each in every for name in (each.name, each.judge_id)}
@@ -112,71 +59,6 @@ def leaderboard(store: Store, sweep_id: str, *, judges: Sequence[str], options: 
         _print(judge, rows, results, options)
 
 
-def build_rows(
-    store: Store, sweep_id: str, judge: StoredJudge, options: Options, bootstrap: Bootstrap | None = None
-) -> tuple[tuple[CommentRow, ...], SweepResults]:
-    """A sweep's rows under one judge, counted anew from what is stored; ``bootstrap`` adds intervals and letters."""
-    from crb_core.golden_leaderboard import compatible_rows, strict_rows
-    from crb_core.identity import RowIdentity
-    from crb_core.store.comment_results import load_comment_trials, scorable_pull_requests
-
-    with store.read() as connection:
-        results, by_build = load_comment_trials(connection, sweep_id, judge)
-        keys = scorable_pull_requests(connection, sweep_id)
-    builds = [
-        (
-            build,
-            RowIdentity.of_build(
-                build, corpus_fingerprint=results.corpus_fingerprint, protocol=PROTOCOL, judge=judge.judge_id
-            ),
-            by_build[build.build_id],
-        )
-        for build in results.builds
-    ]
-    if options.compatible:
-        return compatible_rows(builds, judge=judge.name), results
-    rows = strict_rows(
-        builds,
-        judge=judge.name,
-        pull_requests=keys,
-        profile=options.chosen_profile,
-        beta=options.beta,
-        dedup=options.dedup,
-        subset=options.subset,
-        allow_partial=options.partial,
-        bootstrap=bootstrap,
-    )
-    return rows, results
-
-
-def board_json(
-    boards: Sequence[tuple[StoredJudge, Sequence[CommentRow]]], results: SweepResults, options: Options
-) -> dict[str, Any]:
-    """``crb.leaderboard/1`` of this protocol: the rows of every judge, each naming its judge."""
-    from crb_core.bootstrap import Bootstrap
-
-    return {
-        "format": "crb.leaderboard/1",
-        "sweep": results.sweep_name,
-        "sweep_id": results.sweep_id,
-        "corpus": results.corpus,
-        "corpus_fingerprint": results.corpus_fingerprint,
-        "protocol": PROTOCOL,
-        "counting": "compatible" if options.compatible else "strict",
-        "counting_note": _COUNTING[options.compatible],
-        "profile": options.chosen_profile,
-        "dedup": None if options.compatible else options.dedup,
-        "beta": options.beta,
-        "subset": options.subset.to_json(),
-        "sort": "f",
-        "uncertainty": None if options.compatible else Bootstrap().to_json(),
-        "judges": [
-            {"name": judge.name, "fingerprint": judge.judge_id, "classifies": judge.classifies} for judge, _ in boards
-        ],
-        "rows": [row.to_json() for _, rows in boards for row in rows],
-    }
-
-
 def _print(judge: StoredJudge, rows: Sequence[CommentRow], results: SweepResults, options: Options) -> None:
     console.print()
     console.print(
@@ -185,7 +67,7 @@ def _print(judge: StoredJudge, rows: Sequence[CommentRow], results: SweepResults
             plain(f"of sweep {results.sweep_name}, corpus {results.corpus}, protocol {PROTOCOL}, judge {judge.name}"),
         )
     )
-    console.print(plain(f"Counting {_COUNTING[options.compatible]}."), style="dim")
+    console.print(plain(f"Counting {COUNTING[options.compatible]}."), style="dim")
     if not options.compatible:
         profile = options.chosen_profile or "none"
         dedup = "on" if options.dedup else "off"

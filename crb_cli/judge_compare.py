@@ -16,6 +16,7 @@ from crb_cli.output import JsonFlag, console, plain, print_json
 
 if TYPE_CHECKING:
     from crb_core.agreement import Agreement
+    from crb_core.matching import JudgedPullRequest
     from crb_core.store import Store
     from crb_core.store.results import StoredJudge, SweepResults
 
@@ -33,16 +34,22 @@ def compare(
         list[str] | None, typer.Option(help="Judge by name or fingerprint (repeatable); all of the sweep's by default.")
     ] = None,
     beta: Annotated[float, typer.Option(min=0.1, max=10, help="Weight of recall in F.")] = 1.0,
+    profile: Annotated[
+        str | None, typer.Option(help="golden-comments: strict, core (default), all, or none for no profile.")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Print each agent's scores under every judge, and the agreement of each pair of judges, by question and axis."""
+    from crb_cli.golden_comments import refuse_options
     from crb_core.settings import load_settings
     from crb_core.store import open_store
 
     store = open_store(load_settings().resolved_store_url)
     try:
         sweep_id, protocol, judges = chosen_judges(store, sweep, judge)
-        scores = [_scores(store, sweep_id, protocol, each, beta) for each in judges]
+        if protocol != "golden-comments":
+            refuse_options(protocol, compatible=False, profile=profile, no_dedup=False)
+        scores = [_scores(store, sweep_id, protocol, each, beta, profile) for each in judges]
         pairs = sweep_agreements(store, sweep_id, judges)
         ties = [_ties(store, sweep_id, each) for each in judges]
     finally:
@@ -95,12 +102,14 @@ def chosen_judges(store: Store, sweep: str | None, names: Sequence[str] | None) 
     return sweep_id, protocol, judges
 
 
-def _scores(store: Store, sweep_id: str, protocol: str, judge: StoredJudge, beta: float) -> list[dict[str, Any]]:
+def _scores(
+    store: Store, sweep_id: str, protocol: str, judge: StoredJudge, beta: float, profile: str | None
+) -> list[dict[str, Any]]:
     """One record a build: the headline F with precision and recall, as the leaderboard has them."""
     if protocol == "golden-comments":
         from crb_cli.golden_comments import Options, build_rows
 
-        rows, _ = build_rows(store, sweep_id, judge, Options(beta=beta))
+        rows, _ = build_rows(store, sweep_id, judge, Options(beta=beta, profile=profile))
         return [
             {
                 "agent": row.build.agent,
@@ -136,9 +145,16 @@ def sweep_agreements(store: Store, sweep_id: str, judges: Sequence[StoredJudge])
 
 
 def judges_agreement(first: SweepResults, second: SweepResults) -> dict[str, Any]:
-    """Raw agreement and kappa with interval: on pairs, on coverage, and on each axis that both labelled."""
+    """Raw agreement and kappa with interval: on pairs, on coverage, and on each axis that both labelled.
+
+    Judges that share no trial, as imported ones with an extraction of candidates of their own, are compared on which
+    goldens the same agent covers; ``own_candidates`` then says so.
+    """
+    from functools import partial
+
     from crb_cli.agreement import sweep_agreement
-    from crb_core.agreement import label_agreement
+    from crb_core.agreement import coverage_agreement, label_agreement
+    from crb_worker.judge.base import comparable
 
     others = {trial.trial_id: trial.judged for trial in second.trials if trial.judged is not None}
     shared = [
@@ -148,14 +164,36 @@ def judges_agreement(first: SweepResults, second: SweepResults) -> dict[str, Any
     ]
     matches = sweep_agreement(first, second)
     labels = label_agreement(shared)
+    covered = matches.covered
+    apart = not shared
+    if apart:
+        covered = coverage_agreement(
+            _same_reviews(first, second), comparable=partial(comparable, protocol=first.protocol)
+        )
     return {
         "judges": [first.judge.name, second.judge.name],
         "fingerprints": [first.judge.judge_id, second.judge.judge_id],
         "trials": len(shared),
+        "own_candidates": apart,
         "pairs": _json(matches.pairs),
-        "covered": _json(matches.covered),
+        "covered": _json(covered),
         "axes": {axis: _json(found) for axis, found in labels.items()},
     }
+
+
+def _same_reviews(first: SweepResults, second: SweepResults) -> list[tuple[JudgedPullRequest, JudgedPullRequest]]:
+    """The judgments of one agent's review of a pull request in a round, where each judge has exactly one."""
+
+    def by_review(results: SweepResults) -> dict[tuple[str, str, int], list[JudgedPullRequest]]:
+        agents = {build.build_id: build.agent for build in results.builds}
+        found: dict[tuple[str, str, int], list[JudgedPullRequest]] = {}
+        for trial in results.trials:
+            if trial.judged is not None:
+                found.setdefault((agents[trial.build_id], trial.pull_request, trial.round), []).append(trial.judged)
+        return found
+
+    left, right = by_review(first), by_review(second)
+    return [(left[key][0], right[key][0]) for key in left if len(left[key]) == 1 and len(right.get(key, ())) == 1]
 
 
 def _json(found: Agreement) -> dict[str, Any]:
@@ -202,8 +240,11 @@ def _print_scores(judges: Sequence[StoredJudge], scores: Sequence[Sequence[dict[
     table.add_column("agent", overflow="fold")
     for place, judge in enumerate(judges):
         table.add_column(plain(judge.name), justify="right", overflow="fold", header_style="" if place else "bold")
-    by_build = [{row["build"]: row for row in rows} for rows in scores]
-    builds = {row["build"]: row["agent"] for rows in scores for row in rows}
+    # A build a judge, as with imported extractions, is one line an agent.
+    alone = all(len({row["agent"] for row in rows}) == len(rows) for rows in scores)
+    name = "agent" if alone else "build"
+    by_build = [{row[name]: row for row in rows} for rows in scores]
+    builds = {row[name]: row["agent"] for rows in scores for row in rows}
     for build, agent in builds.items():
         cells = []
         for rows in by_build:

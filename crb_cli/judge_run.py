@@ -186,7 +186,7 @@ def _stale(
     present = {each.judge_id for each in known}
     for each in chosen:
         spec = each.document.get("spec", "")
-        if spec == IMPORTED:
+        if spec == IMPORTER:
             problems.append(
                 {"judge": each.name, "fingerprint": each.judge_id, "problem": "its judgments were imported"}
             )

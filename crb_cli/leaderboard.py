@@ -16,7 +16,6 @@ from crb_core.settings import load_settings
 if TYPE_CHECKING:
     from crb_core.ablation import Exclusion
     from crb_core.leaderboard import Leaderboard
-    from crb_core.rows import Measured
     from crb_core.store import Store
     from crb_core.store.measured import StoredSweep
     from crb_core.store.results import StoredJudge, SweepResults
@@ -24,10 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "app",
-    "board_json",
     "build_leaderboard",
     "chosen_sweep",
-    "judge_json",
     "leaderboard",
     "load_board",
     "open_sweep",
@@ -105,6 +102,7 @@ def leaderboard(
     from crb_cli import golden_comments
     from crb_core.errors import InputError
     from crb_core.store import open_store
+    from crb_core.store.boards import board_json, chosen_judges
     from crb_core.strata import Subset
 
     store = open_store(load_settings().resolved_store_url)
@@ -148,7 +146,7 @@ def leaderboard(
             allow_partial=allow_partial,
             exclude_producers=exclude_producer or (),
         )
-        for each in _judges(store, sweep_id, judge)
+        for each in chosen_judges(store, sweep_id, judge)
     ]
     if as_json:
         print_json(
@@ -163,27 +161,15 @@ def leaderboard(
         print_leaderboard(board, about, excluded)
 
 
-def _judges(store: Store, sweep_id: str, names: Sequence[str] | None) -> list[StoredJudge]:
-    from crb_core.errors import InputError
-    from crb_core.store.results import find_judge, sweep_judges
-
-    with store.read() as connection:
-        found = (
-            [find_judge(connection, sweep_id, name) for name in names] if names else sweep_judges(connection, sweep_id)
-        )
-    if not found:
-        raise InputError("The sweep has no judge", remedy="Judge it with `crb judge run`")
-    return found
-
-
 def open_sweep(sweep: str | None, judge: str | None) -> tuple[Store, StoredSweep]:
     """The store, and a sweep of a protocol with claims under one judge."""
     from crb_core.store import open_store
+    from crb_core.store.boards import chosen_judges
     from crb_core.store.measured import load_sweep
 
     store = open_store(load_settings().resolved_store_url)
     sweep_id, _ = chosen_sweep(store, sweep, None)
-    chosen = _judges(store, sweep_id, [judge] if judge else None)[0]
+    chosen = chosen_judges(store, sweep_id, [judge] if judge else None)[0]
     with store.read() as connection:
         return store, load_sweep(connection, sweep_id, chosen)
 
@@ -199,39 +185,19 @@ def load_board(
     allow_partial: bool = False,
     exclude_producers: Sequence[str] = (),
 ) -> tuple[Leaderboard, StoredSweep, Exclusion | None]:
-    """A sweep's leaderboard under one judge, computed anew from what is stored."""
-    from crb_core.ablation import check_prefixes
-    from crb_core.bootstrap import Bootstrap
-    from crb_core.leaderboard import leaderboard as compute
-    from crb_core.store.measured import load_sweep
-    from crb_core.store.results import oversubscribed_builds
-    from crb_core.strata import EVERYTHING
+    """``crb_core.store.boards.load_board``, imported when it is called."""
+    from crb_core.store import boards
 
-    with store.read() as connection:
-        about = load_sweep(connection, sweep_id, judge)
-        oversubscribed = oversubscribed_builds(connection, sweep_id)
-    prefixes = check_prefixes(exclude_producers)
-    excluded = about.exclusion(prefixes) if prefixes else None
-    measured = about.measured(prefixes)
-    _check_subset(subset, measured)
-    board = compute(
-        measured,
+    return boards.load_board(
+        store,
+        sweep_id,
+        judge,
         beta=beta,
-        subset=subset or EVERYTHING,
+        subset=subset,
         sort=sort,
         allow_partial=allow_partial,
-        bootstrap=Bootstrap(),
-        oversubscribed=oversubscribed,
+        exclude_producers=exclude_producers,
     )
-    return board, about, excluded
-
-
-def _check_subset(subset: Subset | None, measured: Measured) -> None:
-    from crb_core.protocols import protocol_named
-
-    if subset is not None:
-        protocol_named(measured.protocol).check_subset(subset)
-        filters.check_producers(subset, measured.arrays.producers)
 
 
 def build_leaderboard(
@@ -252,67 +218,11 @@ def build_leaderboard(
         return board, load_results(connection, sweep_id, judge)
 
 
-def judge_json(judge: StoredJudge) -> dict[str, Any]:
-    """The judge with what is known of its calibration; None where it was not calibrated."""
-    return {
-        "name": judge.name,
-        "fingerprint": judge.judge_id,
-        "classifies": judge.classifies,
-        "calibration": judge.calibration,
-    }
-
-
-def board_json(
-    board: Leaderboard,
-    about: StoredSweep | SweepResults,
-    excluded: Exclusion | None = None,
-    *,
-    pull_requests: bool = True,
-) -> dict[str, object]:
-    """``crb.leaderboard/1`` with what it was computed from."""
-    return {
-        "sweep": about.sweep_name,
-        "sweep_id": about.sweep_id,
-        "corpus": about.corpus,
-        "corpus_fingerprint": about.corpus_fingerprint,
-        "protocol": about.protocol,
-        "judge": judge_json(about.judge),
-        "excluded_producers": None if excluded is None else excluded.model_dump(mode="json"),
-        **board.to_json(pull_requests=pull_requests),
-    }
-
-
 def chosen_sweep(store: Store, reference: str | None, protocol: str | None) -> tuple[str, str]:
     """Id and protocol of a named sweep, or of the newest one (of ``protocol``)."""
-    from sqlalchemy import select
+    from crb_core.store import boards
 
-    from crb_core.errors import InputError
-    from crb_core.protocols import protocol_named
-    from crb_core.store.sweeps import find_sweep
-    from crb_core.store.tables import CorpusRow, SweepRow, core
-
-    sweeps, corpora = core(SweepRow), core(CorpusRow)
-    if protocol is not None:
-        protocol_named(protocol)
-    query = select(sweeps.c.id, sweeps.c.name, corpora.c.protocol).join(corpora, corpora.c.id == sweeps.c.corpus_id)
-    with store.read() as connection:
-        if reference is not None:
-            query = query.where(sweeps.c.id == find_sweep(connection, reference).id)
-        elif protocol is not None:
-            query = query.where(corpora.c.protocol == protocol)
-        row = connection.execute(query.order_by(sweeps.c.created_at.desc(), sweeps.c.id).limit(1)).one_or_none()
-    if row is None:
-        of = f" of the protocol {protocol}" if protocol is not None else ""
-        raise InputError(
-            f"The store has no sweep{of} yet",
-            remedy="Start one with `crb sweep start` or `crb demo`, or import one with `crb sweep import`",
-        )
-    if protocol is not None and row.protocol != protocol:
-        raise InputError(
-            f"The sweep {row.name} is of the protocol {row.protocol}, not {protocol}",
-            remedy="Leave --protocol out or name another sweep",
-        )
-    return str(row.id), str(row.protocol)
+    return boards.chosen_sweep(store, reference, protocol)
 
 
 app.command("compare")(leaderboard_commands.compare)

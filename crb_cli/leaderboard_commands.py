@@ -36,13 +36,14 @@ def compare(
     as_json: JsonFlag = False,
 ) -> None:
     """Compare two agents on the same pull requests: difference, 95% interval, and p of an exchange test."""
-    from crb_cli.leaderboard import judge_json, open_sweep
+    from crb_cli.leaderboard import open_sweep
     from crb_core.bootstrap import Bootstrap
     from crb_core.errors import InputError
     from crb_core.identity import differences
     from crb_core.leaderboard import leaderboard, row_named
     from crb_core.protocols import protocol_named
     from crb_core.rows import RANKINGS
+    from crb_core.store.boards import judge_json
     from crb_core.strata import Subset
     from crb_core.usage import token_problem, usage_summary
 
@@ -144,10 +145,11 @@ def submit(
     ] = False,
 ) -> None:
     """Write a submission: the row, its component runs, and the criteria that it was checked against."""
-    from crb_cli.leaderboard import judge_json, open_sweep
+    from crb_cli.leaderboard import open_sweep
     from crb_core.bootstrap import Bootstrap
     from crb_core.errors import InputError, Where
     from crb_core.leaderboard import leaderboard, row_named
+    from crb_core.store.boards import judge_json
     from crb_core.store.results import sweep_judges
     from crb_core.submission import criteria, submission
 

@@ -32,9 +32,10 @@ def distributions(
     as_json: JsonFlag = False,
 ) -> None:
     """Print minimum, Type-7 p50 and p95, and maximum of review time, tokens, cost and every metric over trials."""
-    from crb_cli.leaderboard import judge_json, open_sweep
+    from crb_cli.leaderboard import open_sweep
     from crb_core.errors import InputError
     from crb_core.leaderboard import leaderboard
+    from crb_core.store.boards import judge_json
     from crb_core.trial_distributions import trial_distributions
 
     _, about = open_sweep(sweep, judge)
@@ -102,9 +103,10 @@ def usage(
     as_json: JsonFlag = False,
 ) -> None:
     """Print tokens, observed charges and time: totals, per finding, per covered golden finding, and what they buy."""
-    from crb_cli.leaderboard import judge_json, open_sweep
+    from crb_cli.leaderboard import open_sweep
     from crb_core.leaderboard import leaderboard
     from crb_core.row_usage import row_usage
+    from crb_core.store.boards import judge_json
     from crb_core.store.measured import judge_costs
 
     store, about = open_sweep(sweep, judge)
@@ -168,10 +170,11 @@ def ablation(
     as_json: JsonFlag = False,
 ) -> None:
     """Score the sweep once without each producer of golden findings, and show who contributed what."""
-    from crb_cli.leaderboard import judge_json, open_sweep
+    from crb_cli.leaderboard import open_sweep
     from crb_core.ablation import left_out, producer_mix
     from crb_core.leaderboard import leaderboard
     from crb_core.rows import RANKINGS
+    from crb_core.store.boards import judge_json
 
     _, about = open_sweep(sweep, judge)
     ranking = RANKINGS[about.protocol]

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from crb_cli.home import hold_home, open_home
-from crb_core.errors import InputError, SettingsError
+from crb_core.errors import InputError, SettingsError, UnavailableError
 from crb_core.logs import configure_logs
 from crb_core.settings import Settings, load_settings
 
@@ -79,7 +79,7 @@ def scheduler() -> None:
 
 
 def flower(
-    port: Annotated[int, typer.Option(help="TCP port on loopback.")] = 5555,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="TCP port on loopback.")] = 5555,
     address: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     user: Annotated[str, typer.Option(help="User name of the basic authentication.")] = "crb",
     password: Annotated[
@@ -94,16 +94,33 @@ def flower(
     settings = load_settings()
     broker_url = _broker_url(settings)
     check_broker(broker_url)
-    if password is None:
+    for what, value, refused in (("user name", user, ":,"), ("password", password or "", ",")):
+        if any(character in value for character in refused):
+            raise InputError(f"Flower takes no {what} with one of {refused!r} in it", remedy="Choose another one")
+    if not password:
         password = secrets.token_urlsafe(12)
         print(f"Flower: http://{address}:{port}  user {user}  password {password}", flush=True)
-    make_app(broker_url).start(
-        [
-            "flower",
-            f"--address={address}",
-            f"--port={port}",
-            f"--basic_auth={user}:{password}",
-            "--persistent=False",
-            "--logging=warning",
-        ]
-    )
+    _ask_for_the_password_everywhere()
+    try:
+        make_app(broker_url).start(
+            [
+                "flower",
+                f"--address={address}",
+                f"--port={port}",
+                f"--basic_auth={user}:{password}",
+                "--persistent=False",
+                "--logging=warning",
+            ]
+        )
+    except OSError as error:
+        raise UnavailableError(
+            f"Flower cannot listen on {address}:{port}: {error.strerror}", remedy="Choose another --port or --address"
+        ) from None
+
+
+def _ask_for_the_password_everywhere() -> None:
+    """Flower leaves its metrics open, and they name workers and tasks. (Its health check says OK and nothing else.)"""
+    from flower.views.monitor import Metrics
+    from tornado.web import authenticated
+
+    Metrics.get = authenticated(Metrics.get)

@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from rich.columns import Columns
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -74,7 +75,8 @@ def progress_view(
     line = Text.assemble((f"{done}/{total}", "bold"), f" trials  {_time(elapsed)}{speed}{left if done < total else ''}")
     parts: list[RenderableType] = [
         Text.assemble(("sweep ", "bold"), progress.name),
-        ProgressBar(total=max(total, 1), completed=done, width=60),
+        # A bar ends no line by itself.
+        Columns([ProgressBar(total=max(total, 1), completed=done, width=60)]),
         line,
         table,
     ]

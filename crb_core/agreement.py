@@ -15,7 +15,7 @@ from crb_core.errors import InputError
 from crb_core.finding import LABEL_AXES, CandidateFinding, GoldenFinding, Record
 from crb_core.matching import JudgedPullRequest
 
-__all__ = ["Agreement", "MatchAgreement", "agreement", "label_agreement", "match_agreement"]
+__all__ = ["Agreement", "MatchAgreement", "agreement", "coverage_agreement", "label_agreement", "match_agreement"]
 
 #: Resamples of an interval.
 RESAMPLES = 10_000
@@ -136,6 +136,39 @@ def match_agreement(
         pairs=_of_units(pairs, resamples, seed),
         covered=_of_units(covered, resamples, seed),
     )
+
+
+def coverage_agreement(
+    reviews: Iterable[tuple[JudgedPullRequest, JudgedPullRequest]],
+    *,
+    comparable: Callable[[CandidateFinding, GoldenFinding], bool],
+    resamples: int = RESAMPLES,
+    seed: int = _SEED,
+) -> Agreement:
+    """How far two judges agree on which goldens a reviewer covers, where each judged candidates of its own.
+
+    As ``covered`` of ``match_agreement``, for one reviewer's remarks that were split into findings twice: only goldens
+    are the same. A golden is counted where both have a candidate that is compared with it. InputError where the
+    goldens differ.
+    """
+    covered: list[tuple[str, bool, bool]] = []
+    for first, second in reviews:
+        if (first.key, first.golden) != (second.key, second.golden):
+            raise InputError(
+                f"the judgments of {first.key} and {second.key} are not against the same golden findings",
+                remedy="Compare judgments of one pull request and corpus",
+            )
+        left, right = _matches(first), _matches(second)
+        for golden, finding in enumerate(first.golden):
+            if all(any(comparable(other, finding) for other in each.candidates) for each in (first, second)):
+                covered.append(
+                    (
+                        first.key,
+                        any(position == golden for _, position in left),
+                        any(position == golden for _, position in right),
+                    )
+                )
+    return _of_units(covered, resamples, seed)
 
 
 def label_agreement(

@@ -20,13 +20,15 @@ __all__ = ["Member", "Tie", "council_labels", "council_matches"]
 class Member:
     """One responding judge's answers on one trial.
 
-    ``open_golden`` are the golden positions that it left open: on these it did not respond.
+    ``open_golden`` and ``open_candidates`` are positions that it left open, as imported judgments do: on pairs of
+    these it did not respond, unless it matched them.
     """
 
     judge: str
     correspondences: tuple[Correspondence, ...]
     classifications: tuple[Classification, ...] = ()
     open_golden: frozenset[int] = frozenset()
+    open_candidates: frozenset[int] = frozenset()
 
 
 class Tie(Record):
@@ -52,7 +54,8 @@ def council_matches(
         votes = {
             member.judge: (candidate, golden) in said[member.judge]
             for member in members
-            if golden not in member.open_golden
+            if (candidate, golden) in said[member.judge]
+            or (golden not in member.open_golden and candidate not in member.open_candidates)
         }
         yes = [judge for judge, vote in votes.items() if vote]
         if 2 * len(yes) > len(votes):

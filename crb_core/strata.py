@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from crb_core.errors import InputError, Where
 from crb_core.finding import Actionability, ContextRequired, Difficulty, GoldenFinding, Label, NonBlank, Record, Scope
 
-__all__ = ["AXES", "EVERYTHING", "LABEL_FILTERS", "Subset", "check_vocabulary"]
+__all__ = ["AXES", "EVERYTHING", "LABEL_FILTERS", "Subset", "check_producers", "check_vocabulary"]
 
 #: Axes of a label that a subset can restrict, in the order of tables.
 LABEL_FILTERS = ("severity", "category", "scope", "difficulty", "context_required", "actionability")
@@ -106,4 +106,15 @@ def check_vocabulary(values: Collection[str] | None, allowed: Mapping[str, Any] 
                 f"{value!r} is not a {axis} of this protocol",
                 where=Where(field=axis),
                 remedy=f"Choose from {', '.join(allowed)}",
+            )
+
+
+def check_producers(subset: Subset, known: Collection[str]) -> None:
+    """Refuse a producer filter that no golden finding can pass."""
+    for producer in sorted(subset.producer or ()):
+        if producer not in known:
+            raise InputError(
+                f"no golden finding is of the producer {producer!r}",
+                where=Where(field="producer"),
+                remedy=f"The producers are: {', '.join(sorted(known)) or 'none'}",
             )

@@ -83,6 +83,7 @@ def responses(connection: Connection, trial_id: int, members: Sequence[MemberJud
                 correspondences=judged.correspondences,
                 classifications=judged.classifications,
                 open_golden=frozenset(done[member.judge_id].get("golden_unjudged", ())),
+                open_candidates=frozenset(done[member.judge_id].get("match_unrecorded", ())),
             )
         )
     return Responses(members=tuple(found), waiting=tuple(member.name for member in members if member.judge_id in open_))

@@ -50,6 +50,8 @@ def upgrade(store: Store) -> None:
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
     scripts = ScriptDirectory.from_config(config)
     _require_known(store, scripts, current)
+    if current is None:
+        _require_empty(store)
     with store.write() as connection:
         # Another process may have migrated while this one waited for the write lock.
         current = _revision(connection)
@@ -63,6 +65,18 @@ def upgrade(store: Store) -> None:
             destination_rev=HEAD,
         ) as environment:
             _run(environment, connection)
+
+
+def _require_empty(store: Store) -> None:
+    with store.read() as connection:
+        found = inspect(connection)
+        # Another crb may be making the tables right now.
+        foreign = [] if found.has_table(_VERSION_TABLE) else found.get_table_names()
+    if foreign:
+        raise StoreError(
+            f"{store.url} is no store of crb: it holds a table named {foreign[0]}",
+            remedy="Set CRB_HOME or CRB_STORE_URL to a place of crb's own",
+        )
 
 
 def _require_known(store: Store, scripts: ScriptDirectory, current: str | None) -> None:

@@ -242,7 +242,8 @@ def _add_judge(connection: Connection, sweep_id: str, build_id: str, judge_id: s
 
 
 def _add_missing_match_steps(connection: Connection, sweep_id: str) -> int:
-    match_steps = steps.alias("match_steps")
+    # Any step of the judge: an imported judgment has a score step and no match step, and is not made again.
+    judge_steps = steps.alias("judge_steps")
     wanted = (
         select(
             steps.c.trial_id,
@@ -263,16 +264,14 @@ def _add_missing_match_steps(connection: Connection, sweep_id: str) -> int:
             (sweep_judges.c.sweep_id == steps.c.sweep_id) & (sweep_judges.c.build_id == steps.c.build_id),
         )
         .outerjoin(
-            match_steps,
-            (match_steps.c.trial_id == steps.c.trial_id)
-            & (match_steps.c.judge_id == sweep_judges.c.judge_id)
-            & (match_steps.c.stage == Stage.MATCH.value),
+            judge_steps,
+            (judge_steps.c.trial_id == steps.c.trial_id) & (judge_steps.c.judge_id == sweep_judges.c.judge_id),
         )
         .where(
             steps.c.sweep_id == sweep_id,
             steps.c.stage == Stage.REVIEW.value,
             steps.c.state == StepState.DONE.value,
-            match_steps.c.id.is_(None),
+            judge_steps.c.id.is_(None),
         )
     )
     columns = (

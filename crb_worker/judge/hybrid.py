@@ -1,8 +1,8 @@
 """The judge ``hybrid``: the offline judge decides the pairs it is sure of, claude the band between.
 
 Options: ``low`` and ``high`` bound the band of the offline probability (0 to 1; a pair below ``low`` does not match,
-one from ``high`` on does), and all options of ``claude``, which is asked for the rest and classifies. What this saves at
-which agreement is measured by ``benchmarks/hybrid_judge.py``.
+one from ``high`` on does), and all options of ``claude``, which is asked for the rest and classifies. What this saves
+at which agreement is measured by ``benchmarks/hybrid_judge.py``.
 """
 
 from __future__ import annotations

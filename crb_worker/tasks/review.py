@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import structlog
@@ -81,7 +82,14 @@ def _review(context: WorkerContext, step: TakenStep) -> None:
             ended = _Ended(
                 outcome=Outcome.ENGINE_ERROR, detail=f"The farm failed: {type(error).__name__}: {error}", values={}
             )
-        state = _patiently(lambda: _finish(context, step, ended))
+        try:
+            state = _patiently(partial(_finish, context, step, ended))
+        except Exception as error:
+            # The store took nothing of it, so the attempt is still open: it says what happened instead of being lost.
+            log.exception("review_result_refused")
+            what = f"The farm could not store the result: {type(error).__name__}: {str(error).splitlines()[0][:300]}"
+            ended = _Ended(outcome=Outcome.ENGINE_ERROR, detail=what, values={})
+            state = _patiently(partial(_finish, context, step, ended))
     log.info("review_finished", outcome=ended.outcome.value, detail=ended.detail, state=state and state.value)
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.offline_judge import Review, certain_pairs, digest, judge, kendall_tau, read, vocabulary_of
+from benchmarks.offline_judge import Review, certain_pairs, digest, judge, read, vocabulary_of
+from crb_core.calibration import Counts
 from crb_core.errors import InputError
 from crb_worker.judge.offline_model import Forest, OfflineModel
 
@@ -69,7 +70,7 @@ def test_counts(folder: Path) -> None:
     (review,) = (review for review in read(folder) if review.tool == "a")
     doubled = Review(**{**vars(review), "candidates": (*review.candidates, *review.candidates)})
     (judged,) = judge([doubled], vocabulary_of([doubled]), Forest(OfflineModel.load().trees).probabilities)
-    assert judged.counts() == (1, 1, 1)
+    assert judged.counts() == Counts(1, 1, 1)
 
 
 def test_the_digest_follows_the_content(folder: Path) -> None:
@@ -91,18 +92,3 @@ def test_a_match_that_is_not_there(folder: Path) -> None:
     done = run("measure", str(folder))
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("error: a recorded match of a ")
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ([(1, 1), (2, 2), (3, 3)], 1.0),
-        ([(1, 3), (2, 2), (3, 1)], -1.0),
-        ([(1, 1), (2, 3), (3, 2)], 1 / 3),
-        ([(1, 1), (1, 2)], None),
-        ([], None),
-    ],
-)
-def test_kendall(values: list[tuple[float, float]], expected: float | None) -> None:
-    """Full agreement is 1, reversal -1, one swap of three 1/3; all ties on a side have no tau."""
-    assert kendall_tau(values) == (None if expected is None else pytest.approx(expected))

@@ -1,0 +1,176 @@
+"""Leaderboards of stored sweeps: what the command line, the exports and the web pages compute in the same way."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import select
+
+from crb_core.ablation import Exclusion, check_prefixes
+from crb_core.bootstrap import Bootstrap
+from crb_core.errors import InputError
+from crb_core.leaderboard import Leaderboard, leaderboard
+from crb_core.protocols import protocol_named
+from crb_core.rows import Measured
+from crb_core.store.measured import StoredSweep, load_sweep
+from crb_core.store.results import StoredJudge, SweepResults, find_judge, oversubscribed_builds, sweep_judges
+from crb_core.store.session import Store
+from crb_core.store.sweeps import find_sweep
+from crb_core.store.tables import CorpusRow, SweepRow, core
+from crb_core.strata import EVERYTHING, Subset, check_producers
+
+__all__ = ["LoadedBoard", "board_json", "chosen_judges", "chosen_sweep", "judge_json", "load_board"]
+
+#: How many sets of left-out producers stay loaded beside the whole.
+_KEPT_EXCLUSIONS = 4
+
+
+class LoadedBoard:
+    """A sweep under one judge, loaded once; ``board`` computes its leaderboard anew under any filter (seed A 7.4)."""
+
+    def __init__(self, about: StoredSweep, oversubscribed: frozenset[str]) -> None:
+        self.about = about
+        self.oversubscribed = oversubscribed
+        self._measured: dict[tuple[str, ...], Measured] = {}
+        self._lock = threading.Lock()
+
+    @classmethod
+    def load(cls, store: Store, sweep_id: str, judge: StoredJudge) -> LoadedBoard:
+        """Read everything that the rows are made of; InputError for a protocol without claims."""
+        with store.read() as connection:
+            return cls(load_sweep(connection, sweep_id, judge), oversubscribed_builds(connection, sweep_id))
+
+    def measured(self, exclude_producers: Sequence[str] = ()) -> Measured:
+        """What rows are computed from, without the golden findings of some producers (by prefix, rule 8)."""
+        prefixes = tuple(check_prefixes(exclude_producers))
+        with self._lock:
+            found = self._measured.get(prefixes)
+            if found is None:
+                found = self._measured[prefixes] = self.about.measured(prefixes)
+            while len(self._measured) > 1 + _KEPT_EXCLUSIONS:
+                del self._measured[next(each for each in self._measured if each and each != prefixes)]
+        return found
+
+    def exclusion(self, exclude_producers: Sequence[str]) -> Exclusion | None:
+        """What leaving producers out removes; None where nothing is left out."""
+        prefixes = check_prefixes(exclude_producers)
+        return self.about.exclusion(prefixes) if prefixes else None
+
+    def board(
+        self,
+        *,
+        beta: float = 1.0,
+        subset: Subset = EVERYTHING,
+        sort: str | None = None,
+        allow_partial: bool = False,
+        exclude_producers: Sequence[str] = (),
+        bootstrap: Bootstrap | None = None,
+    ) -> Leaderboard:
+        """The rows; ``bootstrap`` adds intervals, stability and letters. InputError for a value nothing can have."""
+        # Before the arrays are made, so that a prefix of nobody costs nothing.
+        self.exclusion(exclude_producers)
+        measured = self.measured(exclude_producers)
+        protocol_named(measured.protocol).check_subset(subset)
+        check_producers(subset, measured.arrays.producers)
+        return leaderboard(
+            measured,
+            beta=beta,
+            subset=subset,
+            sort=sort,
+            allow_partial=allow_partial,
+            bootstrap=bootstrap,
+            oversubscribed=self.oversubscribed,
+        )
+
+
+def load_board(
+    store: Store,
+    sweep_id: str,
+    judge: StoredJudge,
+    *,
+    beta: float = 1.0,
+    subset: Subset | None = None,
+    sort: str | None = None,
+    allow_partial: bool = False,
+    exclude_producers: Sequence[str] = (),
+) -> tuple[Leaderboard, StoredSweep, Exclusion | None]:
+    """A sweep's leaderboard under one judge, with intervals, computed anew from what is stored."""
+    loaded = LoadedBoard.load(store, sweep_id, judge)
+    board = loaded.board(
+        beta=beta,
+        subset=subset or EVERYTHING,
+        sort=sort,
+        allow_partial=allow_partial,
+        exclude_producers=exclude_producers,
+        bootstrap=Bootstrap(),
+    )
+    return board, loaded.about, loaded.exclusion(exclude_producers)
+
+
+def judge_json(judge: StoredJudge) -> dict[str, Any]:
+    """The judge with what is known of its calibration; None where it was not calibrated."""
+    return {
+        "name": judge.name,
+        "fingerprint": judge.judge_id,
+        "classifies": judge.classifies,
+        "calibration": judge.calibration,
+    }
+
+
+def board_json(
+    board: Leaderboard,
+    about: StoredSweep | SweepResults,
+    excluded: Exclusion | None = None,
+    *,
+    pull_requests: bool = True,
+) -> dict[str, object]:
+    """``crb.leaderboard/1`` with what it was computed from."""
+    return {
+        "sweep": about.sweep_name,
+        "sweep_id": about.sweep_id,
+        "corpus": about.corpus,
+        "corpus_fingerprint": about.corpus_fingerprint,
+        "protocol": about.protocol,
+        "judge": judge_json(about.judge),
+        "excluded_producers": None if excluded is None else excluded.model_dump(mode="json"),
+        **board.to_json(pull_requests=pull_requests),
+    }
+
+
+def chosen_sweep(store: Store, reference: str | None, protocol: str | None) -> tuple[str, str]:
+    """Id and protocol of a named sweep, or of the newest one (of ``protocol``)."""
+    sweeps, corpora = core(SweepRow), core(CorpusRow)
+    if protocol is not None:
+        protocol_named(protocol)
+    query = select(sweeps.c.id, sweeps.c.name, corpora.c.protocol).join(corpora, corpora.c.id == sweeps.c.corpus_id)
+    with store.read() as connection:
+        if reference is not None:
+            query = query.where(sweeps.c.id == find_sweep(connection, reference).id)
+        elif protocol is not None:
+            query = query.where(corpora.c.protocol == protocol)
+        row = connection.execute(query.order_by(sweeps.c.created_at.desc(), sweeps.c.id).limit(1)).one_or_none()
+    if row is None:
+        of = f" of the protocol {protocol}" if protocol is not None else ""
+        raise InputError(
+            f"The store has no sweep{of} yet",
+            remedy="Start one with `crb sweep start` or `crb demo`, or import one with `crb sweep import`",
+        )
+    if protocol is not None and row.protocol != protocol:
+        raise InputError(
+            f"The sweep {row.name} is of the protocol {row.protocol}, not {protocol}",
+            remedy="Leave --protocol out or name another sweep",
+        )
+    return str(row.id), str(row.protocol)
+
+
+def chosen_judges(store: Store, sweep_id: str, names: Collection[str] | None) -> list[StoredJudge]:
+    """The named judges of a sweep, or all of them; InputError where it has none."""
+    with store.read() as connection:
+        found = (
+            [find_judge(connection, sweep_id, name) for name in names] if names else sweep_judges(connection, sweep_id)
+        )
+    if not found:
+        raise InputError("The sweep has no judge", remedy="Judge it with `crb judge run`")
+    return found

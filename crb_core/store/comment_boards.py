@@ -1,0 +1,145 @@
+"""Leaderboards of stored golden-comments sweeps, in the one form that the command line and the web pages share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from crb_core.bootstrap import Bootstrap
+from crb_core.errors import InputError
+from crb_core.golden_leaderboard import NO_PROFILE, CommentRow, CommentTrial, compatible_rows, strict_rows
+from crb_core.identity import RowIdentity
+from crb_core.protocols import protocol_named
+from crb_core.protocols.golden_comments import DEFAULT_PROFILE
+from crb_core.store.comment_results import load_comment_trials, scorable_pull_requests
+from crb_core.store.results import StoredJudge, SweepResults
+from crb_core.store.session import Store
+from crb_core.strata import EVERYTHING, Subset
+
+__all__ = ["COUNTING", "PROTOCOL", "LoadedComments", "Options", "board_json", "build_rows"]
+
+PROTOCOL = "golden-comments"
+
+#: What each way of counting means, by whether it is the compatible one.
+COUNTING = {
+    True: "compatible: counts the recorded lists as the public tool does; no profile, beta 1, 0 where undefined",
+    False: "strict: positions inside the profile, one false positive a dedup group; undefined is null",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How to count. ``profile`` None is the protocol's default."""
+
+    compatible: bool = False
+    profile: str | None = None
+    dedup: bool = True
+    beta: float = 1.0
+    subset: Subset = EVERYTHING
+    partial: bool = False
+
+    @property
+    def chosen_profile(self) -> str | None:
+        """The profile's name; None for no profile."""
+        if self.compatible or self.profile == NO_PROFILE:
+            return None
+        return self.profile or DEFAULT_PROFILE
+
+    def check(self) -> None:
+        """Refuse what the protocol does not know, and what contradicts ``compatible``, which has no settings."""
+        given = [
+            name
+            for name, is_given in (
+                ("--profile", self.profile is not None),
+                ("--no-dedup", not self.dedup),
+                ("--beta", self.beta != 1.0),
+                ("--severity or --category", bool(self.subset.restricted)),
+            )
+            if is_given
+        ]
+        if self.compatible and given:
+            raise InputError(
+                f"--compatible counts as the public tool does and takes no {given[0]}",
+                remedy="Leave out one of them",
+            )
+        protocol_named(PROTOCOL).check_subset(self.subset)
+
+
+class LoadedComments:
+    """A golden-comments sweep under one judge, loaded once; ``rows`` counts it anew."""
+
+    def __init__(
+        self, results: SweepResults, by_build: Mapping[str, Sequence[CommentTrial]], keys: Sequence[str]
+    ) -> None:
+        self.results = results
+        self._by_build = by_build
+        self._keys = keys
+
+    @classmethod
+    def load(cls, store: Store, sweep_id: str, judge: StoredJudge) -> LoadedComments:
+        """Read everything that the rows are made of."""
+        with store.read() as connection:
+            results, by_build = load_comment_trials(connection, sweep_id, judge)
+            return cls(results, by_build, scorable_pull_requests(connection, sweep_id))
+
+    def rows(self, options: Options, bootstrap: Bootstrap | None = None) -> tuple[CommentRow, ...]:
+        """The rows; ``bootstrap`` adds intervals and letters to the strict ones."""
+        judge = self.results.judge
+        builds = [
+            (
+                build,
+                RowIdentity.of_build(
+                    build, corpus_fingerprint=self.results.corpus_fingerprint, protocol=PROTOCOL, judge=judge.judge_id
+                ),
+                self._by_build[build.build_id],
+            )
+            for build in self.results.builds
+        ]
+        if options.compatible:
+            return compatible_rows(builds, judge=judge.name)
+        return strict_rows(
+            builds,
+            judge=judge.name,
+            pull_requests=self._keys,
+            profile=options.chosen_profile,
+            beta=options.beta,
+            dedup=options.dedup,
+            subset=options.subset,
+            allow_partial=options.partial,
+            bootstrap=bootstrap,
+        )
+
+
+def build_rows(
+    store: Store, sweep_id: str, judge: StoredJudge, options: Options, bootstrap: Bootstrap | None = None
+) -> tuple[tuple[CommentRow, ...], SweepResults]:
+    """A sweep's rows under one judge, counted anew from what is stored; ``bootstrap`` adds intervals and letters."""
+    loaded = LoadedComments.load(store, sweep_id, judge)
+    return loaded.rows(options, bootstrap), loaded.results
+
+
+def board_json(
+    boards: Sequence[tuple[StoredJudge, Sequence[CommentRow]]], results: SweepResults, options: Options
+) -> dict[str, Any]:
+    """``crb.leaderboard/1`` of this protocol: the rows of every judge, each naming its judge."""
+    return {
+        "format": "crb.leaderboard/1",
+        "sweep": results.sweep_name,
+        "sweep_id": results.sweep_id,
+        "corpus": results.corpus,
+        "corpus_fingerprint": results.corpus_fingerprint,
+        "protocol": PROTOCOL,
+        "counting": "compatible" if options.compatible else "strict",
+        "counting_note": COUNTING[options.compatible],
+        "profile": options.chosen_profile,
+        "dedup": None if options.compatible else options.dedup,
+        "beta": options.beta,
+        "subset": options.subset.to_json(),
+        "sort": "f",
+        "uncertainty": None if options.compatible else Bootstrap().to_json(),
+        "judges": [
+            {"name": judge.name, "fingerprint": judge.judge_id, "classifies": judge.classifies} for judge, _ in boards
+        ],
+        "rows": [row.to_json() for _, rows in boards for row in rows],
+    }
