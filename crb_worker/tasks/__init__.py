@@ -32,4 +32,5 @@ def register_tasks(app: Celery, context: WorkerContext) -> None:
 
     bodies = {Stage.REVIEW: review, Stage.MATCH: match, Stage.CLASSIFY: classify, Stage.SCORE: score}
     for stage, body in bodies.items():
-        app.task(name=task_name(stage))(body)
+        # Not shared: tasks of one context must not appear in another app of this process.
+        app.task(name=task_name(stage), shared=False)(body)
