@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from crb_cli.dedup import dedup_corpus
+
 if TYPE_CHECKING:
     from crb_core.corpus import Corpus
     from crb_core.errors import CrbError
@@ -76,6 +78,9 @@ def validate(
         _print_report(report, sealed)
     if report.problems:
         raise typer.Exit(1)
+
+
+app.command("dedup")(dedup_corpus)
 
 
 @app.command()

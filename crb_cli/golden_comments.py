@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
+from crb_cli.calibration_words import calibration_words
 from crb_cli.output import console, plain, print_json
 from crb_core.store.comment_boards import COUNTING, PROTOCOL, Options, board_json, build_rows
 
@@ -64,7 +65,10 @@ def _print(judge: StoredJudge, rows: Sequence[CommentRow], results: SweepResults
     console.print(
         Text.assemble(
             ("Leaderboard ", "bold"),
-            plain(f"of sweep {results.sweep_name}, corpus {results.corpus}, protocol {PROTOCOL}, judge {judge.name}"),
+            plain(
+                f"of sweep {results.sweep_name}, corpus {results.corpus}, protocol {PROTOCOL}, "
+                f"judge {judge.name} ({judge.judge_id}, {calibration_words(judge.calibration)})"
+            ),
         )
     )
     console.print(plain(f"Counting {COUNTING[options.compatible]}."), style="dim")

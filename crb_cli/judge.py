@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from crb_cli.dedup import dedup_candidates
 from crb_cli.judge_agreement import agreement
 from crb_cli.judge_calibrate import calibrate
 from crb_cli.judge_compare import compare
@@ -26,3 +27,4 @@ app.command("rejudge")(rejudge)
 app.command("calibrate")(calibrate)
 app.command("compare")(compare)
 app.command("agreement")(agreement)
+app.command("dedup")(dedup_candidates)

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "flower": ("crb_cli.services", "flower", "Watch tasks in Flower, on loopback and with a password."),
     "judge": ("crb_cli.judge", "app", "List the judges with what was measured of them."),
     "leaderboard": ("crb_cli.leaderboard", "app", "Print a sweep's leaderboard; compare, submit, cost, producers."),
+    "serve": ("crb_cli.serve", "serve", "Serve the leaderboard and the read-only API on this machine."),
     "score": ("crb_cli.score", "score", "Score a bundle of judgments that anyone brings."),
     "export": ("crb_cli.export", "app", "Export a sweep: archive, CSV, XLSX, ReviewBench files, review counts."),
     "verify": ("crb_cli.verify", "verify", "Check an archive and make its numbers again; needs no store."),

@@ -43,6 +43,7 @@ from crb_core.formats.archive_records import (
 from crb_core.formats.archive_results import (
     ArchivedTrial,
     claims_json,
+    complete_round,
     evidence_digests,
     headline,
     ranked,
@@ -432,7 +433,7 @@ class _Exporter:
         return [build_id for build_id in self._builds if build_id in self._judged.get(judge.judge_id, ())]
 
     def _scorable(self) -> list[str]:
-        return [key for key, entry in self._entries.items() if entry.golden and key in self._reviewed]
+        return complete_round(self._rules.name, self._entries, self._reviewed)
 
 
 def _candidate(row: Mapping[str, Any]) -> CandidateFinding:

@@ -24,6 +24,10 @@ from crb_core.strata import EVERYTHING, Subset
 __all__ = ["FastScores", "f_measure_array", "ratio_arrays", "rescore"]
 
 
+#: How many slots ``_means`` takes at a time.
+_SLOTS = 32
+
+
 @dataclass(frozen=True, eq=False)
 class FastScores:
     """Macro and micro metrics of every group, overall and by stratum; NaN stands for undefined.
@@ -105,8 +109,7 @@ def rescore(arrays: ScoringArrays, *, beta: float = 1.0, subset: Subset = EVERYT
     recipe = arrays.recipe
     total = {name: column.sum(axis=0) for name, column in counted.columns.items()}
     withheld = (total["unclassified_count"] > 0) | subset.restricts_goldens_only
-    values, numbers = ratio_arrays(recipe, counted.columns, subset)
-    means = _means(values, numbers)
+    means, numbers = _means(recipe, counted.columns, subset)
     macro = {name: means[place] for place, name in enumerate(recipe.ratios)}
     micro = {}
     for name, (above, below) in recipe.ratios.items():
@@ -173,20 +176,32 @@ def _sum(columns: Mapping[str, Floats], names: tuple[str, ...]) -> Floats:
     return total
 
 
-def _means(values: Floats, numbers: Ints) -> Floats:
-    """Mean over the slots. Undefined values are 0 and not counted in ``numbers``; ``values`` is overwritten."""
-    total = np.zeros(values.shape[1:])
+def _means(recipe: RatioRecipe, columns: Mapping[str, Floats], subset: Subset) -> tuple[Floats, Ints]:
+    """The mean of every ratio over the slots, and over how many it is; NaN where over none.
+
+    Some slots at a time: ratios of all of them at once would not fit a processor's cache, and time would grow faster
+    than findings.
+    """
+    slots, levels, groups = columns["unclassified_count"].shape
+    total = np.zeros((len(recipe.ratios), levels, groups))
+    counted = np.zeros(total.shape, dtype=np.int64)
     lost, rounded, other = np.zeros_like(total), np.empty_like(total), np.empty_like(total)
-    for value in values:
-        np.add(total, value, out=rounded)
-        np.subtract(rounded, total, out=other)
-        # What the addition lost: (total - (rounded - other)) + (value - other), with total reused for the first part.
-        np.subtract(value, other, out=value)
-        np.subtract(rounded, other, out=other)
-        np.subtract(total, other, out=other)
-        lost += other
-        lost += value
-        total, rounded = rounded, total
+    for start in range(0, slots, _SLOTS):
+        # An undefined ratio is 0 here and not counted.
+        values, numbers = ratio_arrays(
+            recipe, {name: column[start : start + _SLOTS] for name, column in columns.items()}, subset
+        )
+        counted += numbers
+        for value in values:
+            np.add(total, value, out=rounded)
+            np.subtract(rounded, total, out=other)
+            # What the addition lost: (total - (rounded - other)) + (value - other); total holds the first part.
+            np.subtract(value, other, out=value)
+            np.subtract(rounded, other, out=other)
+            np.subtract(total, other, out=other)
+            lost += other
+            lost += value
+            total, rounded = rounded, total
     found = np.full(total.shape, np.nan)
-    np.divide(total + lost, numbers, out=found, where=numbers > 0)
-    return found
+    np.divide(total + lost, counted, out=found, where=counted > 0)
+    return found, counted

@@ -18,7 +18,7 @@ from crb_core.duration import Duration
 from crb_core.errors import InputError
 from crb_core.fast_aggregate import FastScores, rescore
 from crb_core.identity import differences
-from crb_core.rows import HEADLINE, METRICS, RANKINGS, Entry, Measured, Ranking, Row, RowRound, Trial
+from crb_core.rows import HEADLINE, METRICS, NO_TRIAL, RANKINGS, Entry, Measured, Ranking, Row, RowRound, Trial
 from crb_core.stability import stability
 from crb_core.strata import EVERYTHING, Subset
 from crb_core.telling_apart import Grouping, tell_apart
@@ -165,8 +165,8 @@ def _row(
         RowRound(
             number=number,
             scored=sum(trial.scored for trial in trials),
-            planned=len(trials),
-            problems=tuple((each.pull_request, each.problem or "no score") for each in trials if not each.scored),
+            planned=len(measured.planned),
+            problems=_problems(trials, measured.planned),
             scores=scores,
             group=measured.group.get((entry.build.build_id, number)),
         )
@@ -215,6 +215,14 @@ def _row(
             _marks(entry.build, headline, rounds, spent, complete, late or 0, entry.build.build_id in oversubscribed)
         ),
         headline=ranking.headline,
+    )
+
+
+def _problems(trials: Sequence[Trial], planned: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    known = {trial.pull_request for trial in trials}
+    return (
+        *((trial.pull_request, trial.problem or "no score") for trial in trials if not trial.scored),
+        *((key, NO_TRIAL) for key in planned if key not in known),
     )
 
 

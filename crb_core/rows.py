@@ -21,7 +21,7 @@ from crb_core.scoring_arrays import ScoringArrays
 from crb_core.stability import Stability
 from crb_core.usage import UsageRecord
 
-__all__ = ["HEADLINE", "METRICS", "RANKINGS", "Entry", "Measured", "Ranking", "Row", "RowRound", "Trial"]
+__all__ = ["HEADLINE", "METRICS", "NO_TRIAL", "RANKINGS", "Entry", "Measured", "Ranking", "Row", "RowRound", "Trial"]
 
 #: The ratios of a reviewbench row, in the order in which tables show them.
 METRICS = (
@@ -33,6 +33,8 @@ METRICS = (
     "augmented_f",
     "novel_tp_yield",
 )
+#: Why a pull request of the sweep has no score in a round that never had a trial of it.
+NO_TRIAL = "the round has no trial of it"
 #: What reviewbench rows are ranked by (rule 11): macro grounded f.
 HEADLINE = "grounded_f"
 
@@ -111,16 +113,25 @@ class Measured:
     """Everything that leaderboards of one protocol and judge are computed from, loaded once and re-scored often.
 
     The groups of ``arrays`` are (build id, round); they hold the scored trials. ``answer_key_at`` is when the answer
-    key was there, None where that is not known.
+    key was there, None where that is not known. ``pull_requests`` are those that a complete round has; None for all
+    that some build has a trial of.
     """
 
     entries: tuple[Entry, ...]
     arrays: ScoringArrays
     answer_key_at: str | None = None
+    pull_requests: tuple[str, ...] | None = None
 
     @property
     def protocol(self) -> str:
         return self.arrays.recipe.protocol
+
+    @cached_property
+    def planned(self) -> tuple[str, ...]:
+        """The pull requests that every round of every row must have: a row over fewer is another benchmark."""
+        if self.pull_requests is not None:
+            return self.pull_requests
+        return tuple(dict.fromkeys(trial.pull_request for entry in self.entries for trial in entry.trials))
 
     @cached_property
     def group(self) -> Mapping[Any, int]:

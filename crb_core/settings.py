@@ -136,6 +136,13 @@ def load_settings(**overrides: Any) -> Settings:
             where=Where(file=source, field=field),
             remedy="Correct or remove it; docs/operators.md lists every setting",
         ) from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise SettingsError(
+            f"{SETTINGS_FILE} is not UTF-8: byte 0x{error.object[error.start]:02x} cannot be read",
+            where=Where(file=SETTINGS_FILE, line=line),
+            remedy="Save it as UTF-8",
+        ) from None
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(
             f"{SETTINGS_FILE} is not valid TOML: {error}", where=Where(file=SETTINGS_FILE), remedy="Correct the file"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import structlog
 from celery import Celery
 from kombu.exceptions import OperationalError
+from redis import RedisError
 from sqlalchemy import Connection, func, or_, select, update
 
 from crb_core.store import Store
@@ -122,7 +123,8 @@ class Dispatcher:
             try:
                 publish(self._app, message.stage, message.step_id, fence=message.fence, shown_as=message.shown_as)
                 sent += 1
-            except OperationalError as error:
+            # A broker that is full or read-only answers with an error of its own, which kombu passes on.
+            except (OperationalError, RedisError, OSError) as error:
                 log.warning("broker_away", error=str(error), unsent=len(messages) - sent)
                 break
         return sent

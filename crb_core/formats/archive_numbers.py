@@ -24,6 +24,7 @@ from crb_core.formats.archive_report import Difference, Verification
 from crb_core.formats.archive_results import (
     ArchivedTrial,
     claims_json,
+    complete_round,
     differences,
     evidence_digests,
     ranked,
@@ -111,7 +112,7 @@ class Numbers:
         if not self._verification.ok:
             self._verification.notes.append("numbers were not made again: the reviews that they rest on are wrong")
             return
-        scorable = [key for key, entry in self._entries.items() if entry.golden and key in reviewed]
+        scorable = complete_round(self._rules.name, self._entries, reviewed)
         for judged in self._sweep.judges:
             name = f"results/{judged.judge}.json"
             self._named.add(name)

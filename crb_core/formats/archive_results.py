@@ -7,7 +7,7 @@ the definitions of the protocols, not the fast path of the leaderboard.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,11 +24,13 @@ from crb_core.identity import RowIdentity
 from crb_core.matching import JudgedPullRequest
 from crb_core.protocols import Protocol, answer_key
 from crb_core.protocols.golden_comments import DEFAULT_PROFILE, RecordedLists
+from crb_core.rows import NO_TRIAL
 
 __all__ = [
     "ABSENT",
     "ArchivedTrial",
     "claims_json",
+    "complete_round",
     "differences",
     "evidence_digests",
     "headline",
@@ -159,6 +161,15 @@ def trial_metrics(
     }
 
 
+def complete_round(protocol: str, entries: Mapping[str, CorpusEntry], reviewed: Collection[str]) -> list[str]:
+    """The pull requests that a complete round has, in corpus order: those that anyone reviewed in the sweep.
+
+    Golden-comments scores nothing without a golden comment, so there it is only those that have one.
+    """
+    needs_golden = protocol == _GOLDEN_COMMENTS
+    return [key for key, entry in entries.items() if key in reviewed and (entry.golden or not needs_golden)]
+
+
 def row_json(
     rules: Protocol,
     build: AgentBuild,
@@ -169,7 +180,7 @@ def row_json(
 ) -> dict[str, Any]:
     """The row of one build under one judge, without its rank.
 
-    ``scorable`` are the pull requests that a complete round of golden-comments has.
+    ``scorable`` are the pull requests that a complete round has.
     """
     by_round = {
         number: [trial for trial in trials if trial.round == number]
@@ -188,7 +199,7 @@ def row_json(
         row["round_durations"] = {str(number): each.model_dump(mode="json") for number, each in spent.items()}
         is_complete = bool(row["strict"]["ranked"])
     else:
-        row |= _scored_json(rules, by_round, spent)
+        row |= _scored_json(rules, by_round, spent, scorable)
         used = row["rounds_used"]
         has_headline = row["macro"][headline(rules.name)]["mean"] is not None
         is_complete = bool(used) and row["scored"] == row["planned"] and has_headline
@@ -245,12 +256,15 @@ ABSENT = _Absent()
 
 
 def _scored_json(
-    rules: Protocol, by_round: Mapping[int, Sequence[ArchivedTrial]], spent: Mapping[int, RoundDuration]
+    rules: Protocol,
+    by_round: Mapping[int, Sequence[ArchivedTrial]],
+    spent: Mapping[int, RoundDuration],
+    scorable: Sequence[str],
 ) -> dict[str, Any]:
     scores = {}
     for number, trials in by_round.items():
         judged = [trial.judged for trial in trials if trial.judged is not None]
-        scores[number] = (rules.score(judged) if judged else None, len(judged), len(trials))
+        scores[number] = (rules.score(judged) if judged else None, len(judged), len(scorable))
     names = [name for name, info in rules.measures.metric_set.model_fields.items() if info.annotation is not int]
     counts = [name for name in rules.measures.metric_set.model_fields if name not in names]
 
@@ -282,6 +296,11 @@ def _scored_json(
                     {"pull_request": trial.pull_request, "problem": trial.problem}
                     for trial in by_round[number]
                     if trial.judged is None
+                ]
+                + [
+                    {"pull_request": key, "problem": NO_TRIAL}
+                    for key in scorable
+                    if key not in {trial.pull_request for trial in by_round[number]}
                 ],
                 "score": document and {name: document[name] for name in document if name != "per_pull_request"},
                 "duration": spent[number].model_dump(mode="json"),

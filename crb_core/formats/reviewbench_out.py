@@ -2,8 +2,8 @@
 
 Names and shapes are the public evaluator's, so that its users' scripts keep working; what crb adds stands under the key
 ``crb``. Two things differ on purpose: an undefined ratio is null, and while a finding has no classification the
-augmented metrics are null too (rule 10). The format has no status for such a finding; like the public scorer it is written as
-``novel_fp``, but its ``classifier_tp_fp`` stays null, and ``unclassified_count`` says how many there are.
+augmented metrics are null too (rule 10). The format has no status for such a finding; as the public scorer does, it is
+written as ``novel_fp``, but its ``classifier_tp_fp`` stays null, and ``unclassified_count`` says how many there are.
 """
 
 from __future__ import annotations

@@ -42,6 +42,8 @@ __all__ = [
 
 CHANGE_TYPES = ("feature", "fix", "refactor", "performance", "dependency", "infrastructure", "docs", "tests")
 COMPLEXITIES = ("simple", "moderate", "complex")
+#: The protocols that a text corpus can be written for: those whose golden findings have files and lines.
+_PROTOCOLS = ("reviewbench", "answer-key")
 SEAL = "Run crb corpus validate --seal"
 
 Key = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")]
@@ -68,8 +70,8 @@ class _CorpusFile(Record):
     @field_validator("protocol")
     @classmethod
     def _protocol_has_this_form(cls, value: str) -> str:
-        if value != "reviewbench":
-            raise ValueError(f"{value!r} is no protocol of text corpora; their findings are labelled for reviewbench")
+        if value not in _PROTOCOLS:
+            raise ValueError(f"{value!r} is no protocol of text corpora; choose {' or '.join(_PROTOCOLS)}")
         return value
 
 

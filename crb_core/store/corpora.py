@@ -6,7 +6,7 @@ from sqlalchemy import Connection, insert, select
 
 from crb_core.clock import utc_now
 from crb_core.corpus import Corpus, CorpusEntry
-from crb_core.errors import InputError
+from crb_core.errors import InputError, Where
 from crb_core.finding import GoldenFinding
 from crb_core.pull_request import PullRequest
 from crb_core.store.tables import CorpusRow, GoldenRow, PullRequestRow, core
@@ -19,13 +19,24 @@ goldens = core(GoldenRow)
 
 
 def save_corpus(connection: Connection, corpus: Corpus) -> int:
-    """Store a corpus and return its id; the same content again is the same id and writes nothing."""
+    """Store a corpus and return its id; the same content again is the same id and writes nothing.
+
+    InputError where that content is stored under the same name for another protocol, which would be scored by it.
+    """
     fingerprint = corpus.fingerprint
     known = connection.execute(
-        select(corpora.c.id).where(corpora.c.name == corpus.name, corpora.c.fingerprint == fingerprint)
-    ).scalar_one_or_none()
+        select(corpora.c.id, corpora.c.protocol).where(
+            corpora.c.name == corpus.name, corpora.c.fingerprint == fingerprint
+        )
+    ).one_or_none()
+    if known is not None and known.protocol != corpus.protocol:
+        raise InputError(
+            f"the corpus {corpus.name} is stored for the protocol {known.protocol}, not {corpus.protocol}",
+            where=Where(field="protocol"),
+            remedy="Give the corpus of the other protocol another name",
+        )
     if known is not None:
-        return int(known)
+        return int(known.id)
     corpus_id: int = connection.execute(
         insert(corpora)
         .values(

@@ -70,7 +70,8 @@ _LABEL = ("tp_fp", *LABEL_FILTERS)
 class StoredSweep:
     """A sweep under one judge, as it is stored. ``measured`` makes what leaderboards are computed from.
 
-    ``corpus_pull_requests`` is how many the corpus has, which may be more than the sweep runs.
+    ``pull_requests`` are those that the judged builds have trials of, ``planned`` those that any build of the sweep
+    has: a complete round has them all. ``corpus_pull_requests`` is how many the corpus has, which may be more.
     """
 
     sweep_id: str
@@ -83,6 +84,7 @@ class StoredSweep:
     protocol: str
     judge: StoredJudge
     pull_requests: tuple[str, ...]
+    planned: tuple[str, ...]
     builds: tuple[AgentBuild, ...]
     trials: Mapping[str, tuple[Trial, ...]]
     golden: Mapping[str, tuple[GoldenFinding, ...]]
@@ -129,6 +131,7 @@ class StoredSweep:
             ),
             arrays=builder.build(),
             answer_key_at=self.imported_at,
+            pull_requests=self.planned,
         )
 
 
@@ -225,10 +228,20 @@ def _load_sweep(connection: Connection, sweep_id: str, judge: StoredJudge) -> St
         protocol=sweep.protocol,
         judge=judge,
         pull_requests=tuple(dict.fromkeys(row.key for row in rows)),
+        planned=_planned(connection, sweep_id),
         builds=tuple(found),
         trials={build: tuple(of_build) for build, of_build in by_build.items()},
         golden=golden,
         _judged={(names[row.build_id], row.round, row.key): judged[row.id] for row in rows if row.id in judged},
+    )
+
+
+def _planned(connection: Connection, sweep_id: str) -> tuple[str, ...]:
+    reviewed = select(trials.c.pull_request_id).where(trials.c.sweep_id == sweep_id)
+    return tuple(
+        connection.execute(
+            select(pull_requests.c.key).where(pull_requests.c.id.in_(reviewed)).order_by(pull_requests.c.position)
+        ).scalars()
     )
 
 

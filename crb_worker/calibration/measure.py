@@ -16,6 +16,7 @@ from crb_core.protocols import protocol_named
 from crb_worker.calibration.references import LabelExample, MatchExample, Reference
 from crb_worker.calibration.tuning import tuning_record
 from crb_worker.judge.base import Classifier, Judge, JudgeWork, LaterError, StepBound, bound
+from crb_worker.judge.reference import ReferenceJudge
 
 __all__ = ["Measured", "Split", "calibrate"]
 
@@ -66,6 +67,11 @@ def calibrate(
     ``motivating`` are pull request keys that the caller knows to have motivated the judge's tuning. InputError where
     every example is one of those, unless ``include_tuning``, and where the reference has nothing that this judge does.
     """
+    if isinstance(judge, ReferenceJudge):
+        raise InputError(
+            f"the judgments of {judge.name} are people's own, the measure of every other judge",
+            remedy="Calibrate another judge against them; crb judge agreement compares people with each other",
+        )
     if not reference.matches and not judge.classifies:
         raise InputError(
             f"the judge {judge.name} does not classify, and {reference.name} has labels but no matches",

@@ -100,6 +100,19 @@ def test_an_incomplete_round_is_named_and_left_out():
     assert "round 2 incomplete" in row.marks
 
 
+def test_a_round_without_a_trial_of_some_pull_request_is_incomplete():
+    """An imported round may lack a review that other rounds, or other agents, have: it is no smaller complete round."""
+    whole = measured({"a": {1: found_of(2, 2), 2: found_of(2, 2)}, "b": three(1, 1)})
+    cut = tuple(trial for trial in whole.entries[0].trials if (trial.round, trial.pull_request) != (2, "pr-1"))
+    short = replace(whole, entries=(replace(whole.entries[0], trials=cut), whole.entries[1]))
+    row = row_named(leaderboard(short).rows, "a")
+    assert (row.used, [(each.scored, each.planned) for each in row.rounds]) == ((1,), [(2, 2), (1, 2)])
+    assert row.rounds[1].problems == (("pr-1", "the round has no trial of it"),)
+    assert "round 2 incomplete" in row.marks
+    nowhere = replace(short, pull_requests=("pr-0", "pr-1", "pr-2"))
+    assert [row.rank for row in leaderboard(nowhere).rows] == [None, None]
+
+
 def test_partial_rounds_are_shown_unranked():
     """``allow_partial`` scores the pull requests that have a score and says n of N; such a row has no rank."""
     rounds = {1: found_of(2, 2), 2: found_of(0)}

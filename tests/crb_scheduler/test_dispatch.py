@@ -120,3 +120,17 @@ def test_a_broker_that_is_away_loses_nothing(store: Store, tmp_path: Path) -> No
             connection.execute(update(steps).values(published_at=steps.c.published_at - 10))
         assert (dispatcher.fill(), client.queue_length("review")) == (3, 3)
         client.close()
+
+
+def test_a_full_broker_is_waited_for(store: Store, broker: EmbeddedBroker) -> None:
+    """A broker that refuses writes ends nothing: the steps stay queued and are sent when it takes them again."""
+    plan(store, pull_requests=3)
+    _worker(store, 3)
+    dispatcher, client = _dispatcher(store, broker)
+    client.redis.config_set("maxmemory", "1")
+    assert dispatcher.fill() == 0
+    client.redis.config_set("maxmemory", "0")
+    with store.write() as connection:
+        connection.execute(update(steps).values(published_at=steps.c.published_at - 10))
+    assert (dispatcher.fill(), client.queue_length("review")) == (3, 3)
+    client.close()

@@ -313,6 +313,7 @@ class TestSettingsProblems:
             ('smoke = ["widget-1"]', 'smoke = ["widget-2"]', "subsets.smoke[0]"),
             ('smoke = ["widget-1"]', "smoke = []", "subsets.smoke"),
             ('protocol = "reviewbench"', 'protocol = "mine"', "protocol"),
+            ('protocol = "reviewbench"', 'protocol = "golden-comments"', "protocol"),
             ('name = "tiny"', 'name = "Tiny Corpus"', "name"),
             ('licence = "MIT"\n', "", "licence"),
             ('version = "1"\n\n[[rec', "\n[[rec", "producers[0].version"),
@@ -323,6 +324,13 @@ class TestSettingsProblems:
         assert old in text
         (corpus / "corpus.toml").write_text(text.replace(old, new, 1))
         assert ("corpus.toml", field) in places(corpus)
+
+    def test_a_text_corpus_can_be_an_answer_key(self, corpus: Path) -> None:
+        text = (corpus / "corpus.toml").read_text()
+        (corpus / "corpus.toml").write_text(text.replace('protocol = "reviewbench"', 'protocol = "answer-key"', 1))
+        report = check_corpus(corpus)
+        assert report.problems == ()
+        assert read_showcase(corpus).protocol == "answer-key"
 
 
 class TestRecordings:

@@ -336,7 +336,7 @@ class TestJudgeSteps:
         planned = plan(store)
         match = reviewed(planned)
         taken = planned.take(match)
-        assert (taken.attempt_number, taken.attempt_tag) == (None, None)
+        assert (taken.attempt_number, taken.attempt_tag) == (1, None)
 
         def end(_: int) -> bool:
             with store.write() as connection:

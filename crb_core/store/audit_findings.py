@@ -1,0 +1,268 @@
+"""A pull request with every finding of every trial and what a judge says of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from crb_core.claims import resolve
+from crb_core.finding import CandidateFinding, GoldenFinding
+from crb_core.matching import Classification, Correspondence, JudgedPullRequest
+from crb_core.protocols import answer_key
+from crb_core.pull_request import PullRequest
+from crb_core.store.results import trial_problems
+from crb_core.store.tables import (
+    AgentBuildRow,
+    AttemptRow,
+    CandidateRow,
+    ClassificationRow,
+    CorpusRow,
+    CorrespondenceRow,
+    GoldenRow,
+    JudgmentRow,
+    PullRequestRow,
+    SweepRow,
+    TrialRow,
+    core,
+)
+
+__all__ = ["pull_request_record"]
+
+attempts = core(AttemptRow)
+builds = core(AgentBuildRow)
+candidates = core(CandidateRow)
+classifications = core(ClassificationRow)
+corpora = core(CorpusRow)
+correspondences = core(CorrespondenceRow)
+goldens = core(GoldenRow)
+judgments = core(JudgmentRow)
+pull_requests = core(PullRequestRow)
+sweeps = core(SweepRow)
+trials = core(TrialRow)
+
+#: Many-to-many links of one judgment: candidate to (golden, probability, reasoning).
+_Links = Mapping[int, Sequence[tuple[int, float | None, str | None]]]
+
+
+def pull_request_record(connection: Connection, sweep_id: str, key: str, judge_id: str) -> dict[str, Any] | None:
+    """A pull request of a sweep: its golden findings, and of every trial each finding with what the judge says of it.
+
+    None where the sweep does not run it. Builds that this judge does not judge are there with trials that say so.
+    """
+    row = connection.execute(
+        select(pull_requests.c.id, pull_requests.c.document, corpora.c.protocol)
+        .join(corpora, corpora.c.id == pull_requests.c.corpus_id)
+        .join(sweeps, sweeps.c.corpus_id == corpora.c.id)
+        .where(sweeps.c.id == sweep_id, pull_requests.c.key == key)
+    ).one_or_none()
+    mine = (trials.c.sweep_id == sweep_id) & (trials.c.pull_request_id == (row.id if row else -1))
+    planned = connection.execute(
+        select(trials.c.id, trials.c.round, trials.c.build_id, builds.c.agent)
+        .join(builds, builds.c.id == trials.c.build_id)
+        .where(mine)
+        .order_by(builds.c.agent, trials.c.build_id, trials.c.round)
+    ).all()
+    if row is None or not planned:
+        return None
+    golden = _golden(connection, row.id)
+    found = _grouped(
+        connection,
+        select(candidates)
+        .join(trials, trials.c.id == candidates.c.trial_id)
+        .where(mine)
+        .order_by(candidates.c.trial_id, candidates.c.position),
+        "trial_id",
+    )
+    reviewed = _grouped(
+        connection,
+        select(attempts)
+        .join(trials, trials.c.id == attempts.c.trial_id)
+        .where(mine)
+        .order_by(attempts.c.trial_id, attempts.c.number),
+        "trial_id",
+    )
+    judged = {
+        each["trial_id"]: each
+        for each in _rows(
+            connection,
+            select(judgments)
+            .join(trials, trials.c.id == judgments.c.trial_id)
+            .where(mine, judgments.c.judge_id == judge_id),
+        )
+    }
+    problems = trial_problems(connection, sweep_id, judge_id)
+    return {
+        "pull_request": PullRequest.model_validate(row.document).model_dump(mode="json", by_alias=True),
+        "protocol": row.protocol,
+        "golden": [
+            {
+                "position": place,
+                "finding_id": each.finding_id(key),
+                **each.model_dump(mode="json", exclude={"source"}),
+            }
+            for place, each in enumerate(golden)
+        ],
+        "trials": [
+            {
+                "trial": trial.id,
+                "agent": trial.agent,
+                "build": trial.build_id,
+                "round": trial.round,
+                "outcome": _outcome(reviewed.get(trial.id, [])),
+                "review_ms": _succeeded(reviewed.get(trial.id, []), "review_ms"),
+                "evidence": _succeeded(reviewed.get(trial.id, []), "evidence") or {},
+                **_under_judge(
+                    connection,
+                    row.protocol,
+                    golden,
+                    found.get(trial.id, []),
+                    judged.get(trial.id),
+                    problems.get(trial.id),
+                ),
+            }
+            for trial in planned
+        ],
+    }
+
+
+def _under_judge(
+    connection: Connection,
+    protocol: str,
+    golden: Sequence[GoldenFinding],
+    found: Sequence[dict[str, Any]],
+    judgment: dict[str, Any] | None,
+    problem: str | None,
+) -> dict[str, Any]:
+    """``scored``, ``problem``, ``candidates`` and the coverage of golden findings of one trial under one judge."""
+    scored = judgment is not None and judgment["scored_at"] is not None
+    links, labels = _answers(connection, judgment["id"]) if judgment is not None else ({}, {})
+    claimed, intended = _claimed(protocol, golden, found, links) if scored else ({}, {})
+    by: dict[int, list[int]] = defaultdict(list)
+    for candidate, of_candidate in links.items():
+        for place, _, _ in of_candidate:
+            by[place].append(candidate)
+    return {
+        "scored": scored,
+        "problem": None if scored else problem or "not finished yet",
+        "candidates": [
+            {
+                **{name: each[name] for name in ("position", "file", "start_line", "end_line", "message", "in_diff")},
+                "state": _state(scored, protocol, each["position"], claimed, intended, labels, links),
+                "claims": claimed.get(each["position"]),
+                "matches": [
+                    {"golden": place, "probability": probability, "reasoning": reasoning}
+                    for place, probability, reasoning in links.get(each["position"], ())
+                ],
+                "label": labels.get(each["position"]),
+            }
+            for each in found
+        ],
+        "golden": [
+            {"position": place, "covered": bool(by[place]) if scored else None, "by": sorted(by[place])}
+            for place in range(len(golden))
+        ],
+    }
+
+
+def _state(
+    scored: bool,
+    protocol: str,
+    position: int,
+    claimed: Mapping[int, int],
+    intended: Mapping[int, int],
+    labels: Mapping[int, dict[str, Any]],
+    links: _Links,
+) -> str:
+    if not scored:
+        return "not judged"
+    if position in claimed:
+        return "matched"
+    if position in intended:
+        return "intended"
+    if protocol == "golden-comments":
+        return "matched" if position in links else "unmatched"
+    label = labels.get(position)
+    if label is None:
+        return "unclassified"
+    return "novel" if label["tp_fp"] == "tp" else "false positive"
+
+
+def _claimed(
+    protocol: str, golden: Sequence[GoldenFinding], found: Sequence[dict[str, Any]], links: _Links
+) -> tuple[Mapping[int, int], Mapping[int, int]]:
+    """Candidate to the golden finding that it consumes, and to the intended trade-off that it reports.
+
+    By the protocol's own rule; empty where it has no claims.
+    """
+    records = [
+        Correspondence(candidate=candidate, golden=tuple(place for place, _, _ in of_candidate))
+        for candidate, of_candidate in links.items()
+    ]
+    if protocol == "reviewbench":
+        return resolve(records, len(golden)).claimed, {}
+    if protocol == "answer-key":
+        judged = JudgedPullRequest(
+            key="-",
+            golden=tuple(golden),
+            candidates=tuple(
+                CandidateFinding.model_validate(
+                    {name: each[name] for name in ("file", "start_line", "end_line", "message", "producer", "in_diff")}
+                )
+                for each in found
+            ),
+            correspondences=tuple(records),
+        )
+        keyed = answer_key.resolve(judged)
+        return keyed.claimed, keyed.intended
+    return {}, {}
+
+
+def _answers(connection: Connection, judgment_id: int) -> tuple[_Links, dict[int, dict[str, Any]]]:
+    links: dict[int, list[tuple[int, float | None, str | None]]] = {}
+    for row in connection.execute(
+        select(correspondences)
+        .where(correspondences.c.judgment_id == judgment_id)
+        .order_by(correspondences.c.candidate, correspondences.c.golden)
+    ):
+        links.setdefault(row.candidate, []).append((row.golden, row.probability, row.reasoning))
+    labels = {
+        row.candidate: Classification(candidate=row.candidate, label=row.document).label.model_dump(mode="json")
+        for row in connection.execute(
+            select(classifications)
+            .where(classifications.c.judgment_id == judgment_id)
+            .order_by(classifications.c.candidate)
+        )
+    }
+    return links, labels
+
+
+def _golden(connection: Connection, pull_request_id: int) -> list[GoldenFinding]:
+    return [
+        GoldenFinding.model_validate(document)
+        for document in connection.execute(
+            select(goldens.c.document).where(goldens.c.pull_request_id == pull_request_id).order_by(goldens.c.position)
+        ).scalars()
+    ]
+
+
+def _rows(connection: Connection, query: Any) -> list[dict[str, Any]]:
+    return [dict(row._mapping) for row in connection.execute(query)]
+
+
+def _grouped(connection: Connection, query: Any, column: str) -> dict[int, list[dict[str, Any]]]:
+    grouped: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for row in _rows(connection, query):
+        grouped[row[column]].append(row)
+    return grouped
+
+
+def _outcome(of_trial: Sequence[Mapping[str, Any]]) -> str | None:
+    """The outcome of the last attempt; None before the first one, and while one runs."""
+    return of_trial[-1]["outcome"] if of_trial else None
+
+
+def _succeeded(of_trial: Sequence[Mapping[str, Any]], name: str) -> Any:
+    return next((each[name] for each in of_trial if each["outcome"] == "succeeded"), None)

@@ -1,0 +1,97 @@
+"""The application: API, pages, the guard around both, and every error as a sentence."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.exceptions import HTTPException
+
+from crb_core.errors import CrbError
+from crb_core.settings import Settings
+from crb_web import errors, pages
+from crb_web.api import v1
+from crb_web.boards import Boards
+from crb_web.guard import HEADERS, Guard
+from crb_web.sources import Sources
+
+__all__ = ["LOOPBACK", "create_app"]
+
+#: Names of this machine for itself.
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+
+_log = logging.getLogger("crb.web")
+
+
+def create_app(settings: Settings, *, hosts: Collection[str] = LOOPBACK) -> FastAPI:
+    """The application over the store and evidence of ``settings``; it answers for ``hosts`` only."""
+    sources = Sources(settings.resolved_store_url, settings.resolved_evidence_url)
+    boards = Boards(sources)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        yield
+        boards.close()
+        sources.close()
+
+    app = FastAPI(
+        title="crb",
+        version="1",
+        description="Read-only: sweeps, leaderboards, and every finding and blob behind a number.",
+        openapi_url="/api/v1/openapi.json",
+        # Both would load scripts from elsewhere.
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.sources = sources
+    app.state.boards = boards
+    app.include_router(v1.router)
+    app.include_router(pages.router)
+    app.add_middleware(Guard, hosts=hosts)
+    app.add_exception_handler(CrbError, _of_ours)
+    app.add_exception_handler(RequestValidationError, _of_validation)
+    app.add_exception_handler(HTTPException, _of_routing)
+    app.add_exception_handler(SQLAlchemyError, _of_database)
+    app.add_exception_handler(Exception, _unexpected)
+    return app
+
+
+def _answer(request: Request, error: CrbError, status: int) -> Response:
+    if request.url.path.startswith("/api/"):
+        return v1.JsonAnswer(errors.as_json(error, status), status_code=status)
+    return pages.render("error.html", status, error=error, code=status)
+
+
+def _of_ours(request: Request, error: Exception) -> Response:
+    assert isinstance(error, CrbError)
+    return _answer(request, error, errors.status_of(error))
+
+
+def _of_validation(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    return _answer(request, errors.of_validation(error.errors()), 400)
+
+
+def _of_routing(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    problem = "There is no such page" if error.status_code == 404 else str(error.detail)
+    return _answer(request, CrbError(problem), error.status_code)
+
+
+def _of_database(request: Request, error: Exception) -> Response:
+    assert isinstance(error, SQLAlchemyError)
+    return _answer(request, errors.of_database(error), 503)
+
+
+def _unexpected(request: Request, error: Exception) -> Response:
+    _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    answer = _answer(request, CrbError("The server made a mistake", remedy="Its log says more"), 500)
+    # This handler runs outside the guard.
+    answer.headers.update(HEADERS)
+    return answer

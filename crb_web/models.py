@@ -1,0 +1,197 @@
+"""What the API answers. Fields may be added in this version, none is removed or changes its meaning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = [
+    "Board",
+    "BoardRow",
+    "BoardsAnswer",
+    "ErrorAnswer",
+    "Judge",
+    "JudgesAnswer",
+    "Metric",
+    "PullRequestAnswer",
+    "Sweep",
+    "SweepDetail",
+    "SweepsAnswer",
+    "TrialAnswer",
+]
+
+
+class Answer(BaseModel):
+    """Anything that is answered. Null is undefined or not known, never 0."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class Problem(Answer):
+    status: int
+    problem: str = Field(description="One sentence.")
+    field: str | None = Field(description="The parameter that is wrong.")
+    remedy: str | None
+
+
+class ErrorAnswer(Answer):
+    error: Problem
+
+
+class Sweep(Answer):
+    id: str
+    name: str
+    corpus: str
+    corpus_version: str
+    corpus_fingerprint: str
+    protocol: str
+    rounds: int
+    state: str
+    created_at: str = Field(description="UTC, ISO 8601.")
+    trials: int = Field(description="Planned: agent builds x pull requests x rounds.")
+
+
+class SweepsAnswer(Answer):
+    sweeps: list[Sweep]
+
+
+class Build(Answer):
+    build: str
+    agent: str
+    kind: str
+    runner: str
+
+
+class SweepDetail(Sweep):
+    builds: list[Build]
+    pull_requests: list[str] = Field(description="Keys, in the order of the corpus.")
+
+
+class Judge(Answer):
+    name: str
+    fingerprint: str
+    classifies: bool = Field(description="Whether it labels what matches no golden finding.")
+    calibration: dict[str, Any] | None = Field(default=None, description="Null where it is uncalibrated.")
+
+
+class JudgesAnswer(Answer):
+    judges: list[Judge]
+
+
+class Metric(Answer):
+    mean: float | None = Field(description="Mean of the rounds' values.")
+    std: float | None = Field(description="Their sample standard deviation; null under two rounds.")
+    rounds: list[float | None]
+    reason: str | None = Field(description="Why the mean is null.")
+
+
+class BoardRow(Answer):
+    """A row of a protocol with claims has ``macro`` and ``micro``; one of golden-comments ``tp``, ``fp``, ``fn``."""
+
+    agent: str
+    build: str
+    rank: int | None
+    ranked: bool
+    letters: str | None = Field(description="Rows that share a letter cannot be told apart.")
+    marks: list[str]
+    macro: dict[str, Metric] | None = None
+    micro: dict[str, Metric] | None = None
+
+
+class Board(Answer):
+    """``crb.leaderboard/1`` as ``crb leaderboard --json`` prints it."""
+
+    format: str
+    sweep: str
+    sweep_id: str
+    corpus: str
+    corpus_fingerprint: str
+    protocol: str
+    beta: float
+    subset: dict[str, list[str]]
+    sort: str
+    rows: list[BoardRow]
+
+
+class BoardsAnswer(Answer):
+    leaderboards: list[Board]
+
+
+class Golden(Answer):
+    position: int
+    finding_id: str
+    file: str | None
+    start_line: int | None
+    end_line: int | None
+    message: str
+    producer: str
+    label: dict[str, Any]
+
+
+class Match(Answer):
+    golden: int
+    probability: float | None
+    reasoning: str | None
+
+
+class JudgedFinding(Answer):
+    position: int
+    file: str | None
+    start_line: int | None
+    end_line: int | None
+    message: str
+    in_diff: bool | None
+    state: str = Field(
+        description="matched, intended, novel, false positive, unclassified, unmatched (golden-comments) or not judged."
+    )
+    claims: int | None = Field(description="The golden finding that it consumes.")
+    matches: list[Match]
+    label: dict[str, Any] | None
+
+
+class Coverage(Answer):
+    position: int
+    covered: bool | None = Field(description="Null where the trial is not judged.")
+    by: list[int]
+
+
+class JudgedTrial(Answer):
+    trial: int
+    agent: str
+    build: str
+    round: int
+    outcome: str | None
+    review_ms: float | None
+    evidence: dict[str, Any] = Field(description="SHA-256 by name.")
+    scored: bool
+    problem: str | None
+    candidates: list[JudgedFinding]
+    golden: list[Coverage]
+
+
+class PullRequestAnswer(Answer):
+    sweep: str
+    sweep_id: str
+    judge: Judge
+    protocol: str
+    pull_request: dict[str, Any]
+    golden: list[Golden]
+    trials: list[JudgedTrial]
+
+
+class TrialAnswer(Answer):
+    trial: int
+    sweep: str
+    sweep_id: str
+    pull_request: str
+    agent: str
+    build: str
+    round: int
+    identity: dict[str, Any] = Field(description="The ten fields that trials must share to be combined.")
+    identity_sha256: str
+    steps: list[dict[str, Any]]
+    attempts: list[dict[str, Any]]
+    findings: list[dict[str, Any]]
+    judgments: list[dict[str, Any]]
+    calls: list[dict[str, Any]]

@@ -1,0 +1,87 @@
+"""How values become text on a page: nothing from outside may look like something that it is not."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from typing import Any
+
+from markupsafe import Markup, escape
+
+__all__ = ["CLIP", "calibrated", "clipped", "number", "plain", "reason_of", "seconds", "visible"]
+
+#: Characters of one outside text that a page shows; agents may report 100 kB lines.
+CLIP = 4000
+
+#: Shown as they are although Unicode counts them among the controls.
+_KEPT = "\n\t"
+#: Format characters that change nothing about the order or identity of text: soft hyphen is not among them.
+_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+#: Letters that show nothing: Hangul fillers, Khmer inherent vowels, Braille blank, variation selectors.
+_BLANK = {0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)}
+
+
+def visible(value: Any) -> Markup:
+    """Text with markup escaped, and controls, bidi and zero-width characters as their code points: ``U+202E``."""
+    text = str(value)
+    if text.isascii() and text.isprintable():
+        return escape(text)
+    parts: list[Markup] = []
+    start = 0
+    for place, character in enumerate(text):
+        if character in _KEPT or not _is_hidden(character):
+            continue
+        parts.append(escape(text[start:place]))
+        parts.append(Markup('<span class="code-point">U+{:04X}</span>').format(ord(character)))
+        start = place + 1
+    parts.append(escape(text[start:]))
+    return Markup("").join(parts)
+
+
+def plain(value: Any) -> str:
+    """``visible`` where no element can stand, in titles: code points as text, not yet escaped."""
+    return "".join(f"[U+{ord(each):04X}]" if _is_hidden(each) else each for each in str(value))
+
+
+def _is_hidden(character: str) -> bool:
+    return unicodedata.category(character) in _HIDDEN or ord(character) in _BLANK
+
+
+def clipped(value: Any) -> Markup:
+    """``visible`` of the first ``CLIP`` characters, and how many more there are."""
+    text = str(value)
+    if len(text) <= CLIP:
+        return visible(text)
+    rest = Markup(' <span class="note">… and {} characters more, in the API</span>').format(f"{len(text) - CLIP:,}")
+    return visible(text[:CLIP]) + rest
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """A fixed number of decimals; a dash for undefined."""
+    if value is None:
+        return "–"
+    text = f"{value:.{digits}f}"
+    return text[1:] if text.startswith("-") and float(text) == 0 else text
+
+
+def seconds(milliseconds: float | None) -> str:
+    """Milliseconds as seconds."""
+    return "–" if milliseconds is None else f"{milliseconds / 1000:,.2f}"
+
+
+def calibrated(calibration: Mapping[str, Any] | None) -> str:
+    """What is known of a judge's agreement with a reference, in two or three words."""
+    return "uncalibrated" if calibration is None else f"calibrated against {calibration['reference']}"
+
+
+def reason_of(row: Mapping[str, Any], metric: str, judge: Mapping[str, Any], subset: Mapping[str, Any]) -> str:
+    """Why a metric of a row is undefined, for people."""
+    reason = row["macro"][metric]["reason"] or "it has no value"
+    unlabelled = row["counts"].get("unclassified_count", 0)
+    if metric.startswith(("augmented", "novel")):
+        if subset.get("producer"):
+            return "Undefined: golden findings are filtered by producer, and candidates have no such producer."
+        if unlabelled:
+            why = "has not labelled them yet" if judge["classifies"] else "does not classify"
+            return f"Undefined, not 0: {unlabelled} unmatched findings have no label, because the judge {why}."
+    return f"Undefined, not 0: {reason}."

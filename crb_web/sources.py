@@ -1,0 +1,175 @@
+"""The store and the evidence that a server reads, and the sweeps that it keeps loaded."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import make_url, text
+from sqlalchemy.exc import ArgumentError
+
+from crb_core.errors import InputError, StoreError
+from crb_core.evidence import EvidenceStore, open_evidence
+from crb_core.store import Store, open_store
+from crb_core.store.audit import sweep_record
+from crb_core.store.boards import LoadedBoard
+from crb_core.store.comment_boards import PROTOCOL as COMMENTS
+from crb_core.store.comment_boards import LoadedComments
+from crb_core.store.results import StoredJudge, find_judge, sweep_judges
+from crb_core.store.schema import HEAD, stored_revision
+from crb_core.store.sweeps import find_sweep
+from crb_web.errors import NotFoundError
+
+__all__ = ["Loaded", "Sources"]
+
+#: Sweeps under a judge that stay in memory; one of 130,000 findings takes about 150 MiB.
+KEPT = 4
+
+Loaded = LoadedBoard | LoadedComments
+
+
+class Sources:
+    """Opens the store when it is first asked for, and again where its file was replaced.
+
+    ``token`` changes with every commit of anybody, so whatever was loaded under another one is loaded anew. The store
+    is never created, migrated or written.
+    """
+
+    def __init__(self, store_url: str, evidence_url: str) -> None:
+        self._url = store_url
+        self._evidence_url = evidence_url
+        self._lock = threading.Lock()
+        self._store: Store | None = None
+        self._file: tuple[int, int] | None = None
+        self._watch: Any = None
+        self._opened = 0
+        self._loaded: OrderedDict[tuple[str, str], tuple[str, Loaded]] = OrderedDict()
+        self._loading: dict[tuple[str, str], threading.Lock] = {}
+
+    @property
+    def evidence(self) -> EvidenceStore:
+        return open_evidence(self._evidence_url)
+
+    def store(self) -> Store:
+        """The store; StoreError where there is none, or where another version of crb wrote it."""
+        with self._lock:
+            return self._open()
+
+    def token(self) -> str:
+        """Equal to an earlier one exactly where nobody has committed anything since."""
+        with self._lock:
+            store = self._open()
+            if not store.is_sqlite:
+                with store.read() as connection:
+                    return str(connection.execute(text("SELECT pg_current_snapshot()::text")).scalar_one())
+            if self._watch is None:
+                self._watch = store.engine.raw_connection()
+            # The counter is the connection's own, so one connection is kept for it.
+            version = self._watch.cursor().execute("PRAGMA data_version").fetchone()[0]
+            return f"{self._opened}:{version}"
+
+    def close(self) -> None:
+        with self._lock:
+            self._close()
+
+    def sweep(self, reference: str) -> Any:
+        """The sweep row of a name or id."""
+        with self.store().read() as connection:
+            try:
+                return find_sweep(connection, reference)
+            except InputError as error:
+                raise NotFoundError(error.problem, remedy="/api/v1/sweeps lists the stored ones") from None
+
+    def pull_requests(self, sweep_id: str) -> list[str]:
+        """Keys of the pull requests that a sweep runs, in the order of its corpus."""
+        with self.store().read() as connection:
+            found = sweep_record(connection, sweep_id)
+        return [] if found is None else list(found["pull_requests"])
+
+    def judges(self, sweep_id: str) -> list[StoredJudge]:
+        """The judges of a sweep, in the order in which they were asked for."""
+        with self.store().read() as connection:
+            return sweep_judges(connection, sweep_id)
+
+    def judge(self, sweep_id: str, reference: str | None) -> StoredJudge:
+        """A sweep's judge by name or fingerprint; its first one for None."""
+        with self.store().read() as connection:
+            try:
+                return find_judge(connection, sweep_id, reference)
+            except InputError as error:
+                raise NotFoundError(error.problem, remedy=error.remedy) from None
+
+    def loaded(self, sweep_id: str, judge: StoredJudge, protocol: str) -> tuple[str, Loaded]:
+        """The sweep under a judge with the token under which it was loaded."""
+        key = (sweep_id, judge.judge_id)
+        with self._lock:
+            turn = self._loading.setdefault(key, threading.Lock())
+        # One request loads, the others wait for it.
+        with turn:
+            # Taken before reading: a commit in between makes the next request load again.
+            token = self.token()
+            with self._lock:
+                found = self._loaded.get(key)
+                if found is not None and found[0] == token:
+                    self._loaded.move_to_end(key)
+                    return found
+            load = LoadedComments.load if protocol == COMMENTS else LoadedBoard.load
+            fresh: tuple[str, Loaded] = (token, load(self.store(), sweep_id, judge))
+            with self._lock:
+                self._loaded[key] = fresh
+                self._loaded.move_to_end(key)
+                while len(self._loaded) > KEPT:
+                    self._loaded.popitem(last=False)
+            return fresh
+
+    def _open(self) -> Store:
+        file = self._identity()
+        if self._store is not None and file == self._file:
+            return self._store
+        self._close()
+        store = open_store(self._url, migrate=False)
+        try:
+            revision = stored_revision(store)
+        except BaseException:
+            store.close()
+            raise
+        if revision != HEAD:
+            store.close()
+            if revision is None:
+                raise StoreError(f"{store.url} holds no crb store yet", remedy="Run `crb demo` or start a sweep first")
+            raise StoreError(
+                f"The store {store.url} has the schema {revision}, and this version of crb reads {HEAD}",
+                remedy="Serve it with the version of crb that wrote it; any other command of a newer one upgrades it",
+            )
+        self._store, self._file = store, file
+        self._opened += 1
+        return store
+
+    def _identity(self) -> tuple[int, int] | None:
+        """Device and inode of a SQLite file, so that one that was moved away is not read any longer."""
+        try:
+            url = make_url(self._url)
+        except ArgumentError:
+            return None
+        if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
+            return None
+        try:
+            found = Path(url.database).stat()
+        except OSError as error:
+            # Opening it would create it.
+            raise StoreError(
+                f"There is no store at {url.database}: {error.strerror}",
+                remedy="Run `crb demo` or start a sweep first, or set CRB_HOME to the folder that has one",
+            ) from None
+        return found.st_dev, found.st_ino
+
+    def _close(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+        self._loaded.clear()

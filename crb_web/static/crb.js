@@ -1,0 +1,39 @@
+// Submits a form when one of its fields changes; every page works without this. The whole state stays in the address.
+const FOCUS = "crb.focus";
+
+for (const form of document.querySelectorAll("form[data-submit-on-change]")) {
+  const beta = form.querySelector("#beta");
+  beta?.addEventListener("input", () => {
+    beta.value = String(Math.round(Number(beta.value) * 20) / 20);
+    form.querySelector("#beta-value").textContent = beta.value;
+  });
+  form.addEventListener("change", (event) => {
+    try {
+      sessionStorage.setItem(FOCUS, JSON.stringify({ id: event.target.id, y: window.scrollY }));
+    } catch {
+      // Without storage the page begins at its top.
+    }
+    form.requestSubmit();
+  });
+  form.addEventListener("submit", () => {
+    // Defaults stay out of the address.
+    if (beta?.value === "1") beta.disabled = true;
+  });
+  for (const button of form.querySelectorAll("button[type=submit]")) button.classList.add("said");
+}
+// A page that comes back from the browser's cache must have its fields again.
+window.addEventListener("pageshow", () => {
+  for (const beta of document.querySelectorAll("#beta")) beta.disabled = false;
+});
+
+try {
+  const { id, y } = JSON.parse(sessionStorage.getItem(FOCUS) ?? "{}");
+  sessionStorage.removeItem(FOCUS);
+  const field = id ? document.getElementById(id) : null;
+  const closed = field?.closest("details");
+  if (closed) closed.open = true;
+  field?.focus({ preventScroll: true });
+  if (y) window.scrollTo(0, y);
+} catch {
+  // See above.
+}

@@ -1,0 +1,132 @@
+"""Findings of one issue, grouped by the offline matcher: goldens of several producers, candidates of one review."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from crb_cli.main import app
+from crb_core.bundled import bundled
+from crb_core.corpus import Corpus
+from crb_core.errors import InputError
+from crb_core.formats.showcase import read_showcase
+from crb_core.store import open_store
+from crb_core.store.corpora import find_corpus, load_corpus, save_corpus
+
+GOLDEN = "`total_price` rounds before it sums, so cents are lost."
+AGAIN = "total_price loses cents because it rounds each price before it sums them."
+OTHER = "The cache in `find_user` is never emptied."
+URL = "https://github.com/owner/shop/pull/1"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CRB_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home"
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(app, [*arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def refused(*arguments: str) -> str:
+    with pytest.raises(InputError) as caught:
+        CliRunner().invoke(app, [*arguments], catch_exceptions=False)
+    return str(caught.value)
+
+
+def stored(home: Path, name: str) -> Corpus:
+    store = open_store(f"sqlite:///{home / 'crb.sqlite'}")
+    try:
+        with store.read() as connection:
+            return load_corpus(connection, find_corpus(connection, name))
+    finally:
+        store.close()
+
+
+@pytest.fixture
+def corpus(home: Path) -> Corpus:
+    """One pull request of the showcase with three goldens: two producers say one thing, one of them another."""
+    entry = read_showcase(bundled("corpus") / "showcase").entry("ledger-41")
+    first = entry.golden[0]
+
+    def like(message: str, producer: str, severity: str) -> Any:
+        label = first.label.model_copy(update={"severity": severity, "provenance": {"tp_fp": "human"}})
+        return first.model_copy(update={"message": message, "producer": producer, "label": label})
+
+    goldens = (like(GOLDEN, "people", "high"), like(OTHER, "people", "low"), like(AGAIN, "tool", "low"))
+    made = Corpus(
+        name="pair", version="1", title="t", source="none", entries=(entry.model_copy(update={"golden": goldens}),)
+    )
+    store = open_store(f"sqlite:///{home / 'crb.sqlite'}")
+    with store.write() as connection:
+        save_corpus(connection, made)
+    store.close()
+    return made
+
+
+def test_goldens_of_two_producers(home: Path, corpus: Corpus) -> None:
+    """The repeated one is named with the conflict; only --save makes another corpus, and the first stays as it was."""
+    found = json.loads(run("corpus", "dedup", "pair", "--json"))
+    ids = [golden.finding_id("ledger-41") for golden in corpus.entries[0].golden]
+    (pull_request,) = found["pull_requests"]
+    (group,) = pull_request["groups"]
+    assert (group["survivor"], group["dropped"], group["producers"]) == (ids[0], [ids[2]], ["people", "tool"])
+    assert [conflict["axis"] for conflict in group["conflicts"]] == ["severity"]
+    assert found["saved_as"] is None
+    said = run("corpus", "dedup", "pair", "--save", "pair-once")
+    assert "1 of 3 golden findings repeat another one; stored as pair-once" in said
+    assert [golden.message for golden in stored(home, "pair-once").entries[0].golden] == [GOLDEN, OTHER]
+    assert stored(home, "pair") == corpus
+
+
+def test_names_that_cannot_be(corpus: Corpus) -> None:
+    """A corpus never replaces itself, and a name has its form."""
+    assert "its own place" in refused("corpus", "dedup", "pair", "--save", "pair")
+    assert "cannot be named" in refused("corpus", "dedup", "pair", "--save", "No Name")
+
+
+def benchmark(root: Path) -> Path:
+    files: dict[str, Any] = {
+        "golden_comments/shop.json": [
+            {"pr_title": "t", "url": URL, "comments": [{"comment": GOLDEN, "severity": "High"}]}
+        ],
+        "results/one/candidates.json": {URL: {"a": [{"text": AGAIN}, {"text": OTHER}, {"text": AGAIN}]}},
+        "results/one/evaluations.json": {
+            URL: {"a": {"true_positives": [], "false_positives": ["made up"], "false_negatives": []}}
+        },
+    }
+    for name, data in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(data), encoding="utf-8")
+    return root
+
+
+def test_candidates_of_one_review(tmp_path: Path) -> None:
+    """Equal texts are a group; every extracted candidate is in exactly one; the importer reads what was written."""
+    root = benchmark(tmp_path / "data")
+    found = json.loads(run("judge", "dedup", str(root), "--out", str(root / "results"), "--json"))
+    written = json.loads((root / "results" / "one" / "dedup_groups.json").read_text())
+    assert written == {URL: {"a": [[0, 2], [1]]}}
+    assert found["repeated"] == 1
+    run("corpus", "import", "golden-comments", str(root), "--name", "shop")
+    said = run("sweep", "import", "golden-comments", str(root), "--corpus", "shop", "--name", "shops")
+    assert "stale dedup group" not in said
+    assert "already there" in refused("judge", "dedup", str(root), "--out", str(root / "results"))
+
+
+def test_no_candidates(tmp_path: Path) -> None:
+    """Nothing to group is an error that says what is needed, not an empty file."""
+    root = benchmark(tmp_path / "data")
+    (root / "results" / "one" / "candidates.json").unlink()
+    assert "no candidates" in refused("judge", "dedup", str(root), "--out", str(tmp_path / "out"))

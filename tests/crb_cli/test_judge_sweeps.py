@@ -1,0 +1,148 @@
+"""Several judges on one sweep: council, side by side, agreement, judging anew. A real worker does the judging."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from crb_cli.main import app
+from crb_core.errors import InputError
+
+URL = "https://github.com/owner/shop/pull/1"
+GOLDEN = ("`total_price` rounds before it sums, so cents are lost.", "The cache in `find_user` is never emptied.")
+FOUND = "total_price loses cents because it rounds each price before it sums them."
+OTHER = "The colour of the button is odd."
+OLD = "j-000000000000"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store with one review, judged by ``strict`` (which matched nothing), by the offline judge and by a council."""
+    monkeypatch.setenv("CRB_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
+    comments = [{"comment": text, "severity": "High", "category": "Bug"} for text in GOLDEN]
+    files = {
+        "golden_comments/shop.json": [{"pr_title": "t", "url": URL, "comments": comments}],
+        "results/strict/candidates.json": {URL: {"a": [{"text": FOUND}, {"text": OTHER}]}},
+        "results/strict/evaluations.json": {
+            URL: {
+                "a": {
+                    "true_positives": [],
+                    "false_positives": [{"candidate": text} for text in (FOUND, OTHER)],
+                    "false_negatives": [{"golden_comment": text} for text in GOLDEN],
+                }
+            }
+        },
+    }
+    for name, data in files.items():
+        path = tmp_path / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(data), encoding="utf-8")
+    run("corpus", "import", "golden-comments", str(tmp_path / "data"), "--name", "shop")
+    run("sweep", "import", "golden-comments", str(tmp_path / "data"), "--corpus", "shop", "--name", "shops")
+    return tmp_path / "home"
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(app, [*arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def read(*arguments: str) -> Any:
+    return json.loads(run(*arguments, "--json"))
+
+
+def refused(*arguments: str) -> str:
+    with pytest.raises(InputError) as caught:
+        CliRunner().invoke(app, [*arguments], catch_exceptions=False)
+    return str(caught.value)
+
+
+def test_judges_side_by_side(home: Path) -> None:
+    """One run adds a judge and a council of it and an imported one; the disagreement is a tie, named, and no match."""
+    added = read("judge", "run", "shops", "--judge", "offline", "--judge", "council:judges=strict+offline")
+    assert [each["name"] for each in added["judges"]] == ["offline", "council"]
+    # The imported judgment is not made again.
+    assert added["new_judgments"] == 2
+    found = read("judge", "compare", "shops")
+    by_name = {each["name"]: each for each in found["judges"]}
+    assert {name: each["rows"][0]["recall"] for name, each in by_name.items()} == {
+        "strict": 0.0,
+        "offline": 0.5,
+        "council": 0.0,
+    }
+    assert [(tie["candidate"], tie["golden"], tie["votes"]) for tie in by_name["council"]["ties"]] == [
+        (0, 0, {"offline": "match", "strict": "no match"})
+    ]
+    agreement = {tuple(each["judges"]): each for each in found["agreement"]}
+    assert agreement["strict", "offline"]["covered"]["raw"] == 0.5
+    assert agreement["strict", "council"]["pairs"]["raw"] == 1.0
+    assert agreement["strict", "offline"]["own_candidates"] is False
+    assert read("judge", "agreement", "--sweep", "shops")["agreement"] == found["agreement"]
+    shown = run("judge", "compare", "shops")
+    assert "1 questions without a strict majority" in shown
+    assert "uncalibrated" in shown
+
+
+def test_councils_that_cannot_be(home: Path) -> None:
+    """Unknown members, one member, one twice; a comparison needs two judges."""
+    assert "no judgments of nobody" in refused("judge", "run", "shops", "--judge", "council:judges=strict+nobody")
+    assert "at least two" in refused("judge", "run", "shops", "--judge", "council:judges=strict")
+    assert "twice" in refused("judge", "run", "shops", "--judge", "council:judges=strict+strict")
+    assert "names no judges" in refused("judge", "run", "shops", "--judge", "council")
+    assert "fewer than two judges" in refused("judge", "compare", "shops")
+    assert "label files or a sweep" in refused("judge", "agreement")
+
+
+def made_older(home: Path, judge_id: str) -> None:
+    """As if an earlier version with another model had made the judgments of a judge."""
+    with closing(sqlite3.connect(home / "crb.sqlite")) as connection, connection:
+        (text,) = connection.execute("SELECT document FROM judge WHERE id = ?", (judge_id,)).fetchone()
+        document = json.loads(text)
+        document["description"]["model"] = "older"
+        connection.execute("UPDATE judge SET id = ?, document = ? WHERE id = ?", (OLD, json.dumps(document), judge_id))
+        for table in ("sweep_judge", "judgment", "step"):
+            connection.execute(f"UPDATE {table} SET judge_id = ? WHERE judge_id = ?", (OLD, judge_id))
+
+
+def test_judging_anew(home: Path) -> None:
+    """The dry run says what changed and how much there is, and changes nothing; then the new judgments are added."""
+    (added,) = read("judge", "run", "shops", "--judge", "offline")["judges"]
+    assert read("judge", "rejudge", "shops")["stale"] == []
+    made_older(home, added["fingerprint"])
+    dry = read("judge", "rejudge", "shops", "--dry-run")
+    (stale,) = dry["stale"]
+    assert (stale["judge"], stale["fingerprint"], stale["present_fingerprint"]) == (
+        "offline",
+        OLD,
+        added["fingerprint"],
+    )
+    assert [change["part"] for change in stale["changed"]] == ["model"]
+    assert (stale["judgments"], stale["matches"], stale["labels"], dry["new_judgments"]) == (1, 1, 0, 0)
+    assert [each["judge"] for each in dry["cannot_tell"]] == ["strict"]
+    assert OLD in run("judge", "rejudge", "shops", "--dry-run")
+    assert read("judge", "rejudge", "shops")["new_judgments"] == 1
+    assert {each["fingerprint"] for each in read("judge", "compare", "shops")["judges"]} >= {OLD, added["fingerprint"]}
+    # A second time there is nothing left to judge.
+    assert read("judge", "rejudge", "shops")["new_judgments"] == 0
+
+
+def test_the_leaderboard_shows_the_calibration(home: Path) -> None:
+    """Uncalibrated where there is none; after one, against what and how far, whatever corpus it was measured on."""
+    run("judge", "run", "shops", "--judge", "offline")
+    assert "uncalibrated" in run("leaderboard", "shops", "--judge", "offline")
+    run("judge", "calibrate", "--judge", "offline", "--against", "showcase")
+    shown = " ".join(run("leaderboard", "shops", "--judge", "offline").split())
+    assert "calibrated against showcase: matching kappa 0." in shown
+    assert "uncalibrated" not in shown
+    (judge,) = read("leaderboard", "shops", "--judge", "offline")["judges"]
+    assert judge["calibration"]["reference"] == "showcase"
+    assert judge["calibration"]["judges"]["people"]["n"] > 100

@@ -1,0 +1,38 @@
+"""A server over a small store: an imported sweep with evidence, and a made-up one with every label axis."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from benchmarks.filled_sweep import fill
+from crb_core.settings import Settings
+from crb_core.store import open_store
+from crb_web.app import create_app
+from tests.crb_core.archived import make_store
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory) -> Path:
+    """A CRB_HOME that no test changes."""
+    folder: Path = tmp_path_factory.mktemp("web")
+    make_store(folder).close()
+    store = open_store(f"sqlite:///{folder / 'crb.sqlite'}")
+    fill(store, builds=3, pull_requests=6, rounds=3)
+    store.close()
+    return folder
+
+
+@pytest.fixture(scope="session")
+def served(home) -> Any:
+    """A client of a server over ``home``."""
+    with client_of(home) as client:
+        yield client
+
+
+def client_of(home: Path, **options: Any) -> TestClient:
+    """A client of a new server over a home."""
+    return TestClient(create_app(Settings(home=home)), base_url="http://127.0.0.1", **options)

@@ -1,0 +1,110 @@
+"""Requests and stores that a server must refuse plainly."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import text
+
+from crb_core.store import open_store
+from crb_web.guard import HEADERS, MAX_QUERY
+from tests.crb_web.conftest import client_of
+
+
+@pytest.mark.parametrize("path", ["/", "/api/v1/sweeps", "/nothing", "/api/nothing", "/static/crb.css", "/trials/x"])
+def test_every_answer_has_the_headers(served, path):
+    """Also errors, pages and files."""
+    answer = served.get(path)
+    for name, value in HEADERS.items():
+        assert answer.headers[name] == value
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"])
+def test_only_reading_is_allowed(served, method):
+    """Nothing else reaches a handler."""
+    answer = served.request(method, "/api/v1/sweeps")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
+
+
+def test_head_is_get_without_a_body(served):
+    """For every path, not only for those that know of it."""
+    for path in ("/", "/api/v1/sweeps", "/nothing"):
+        head, get = served.head(path), served.get(path)
+        assert (head.status_code, head.content) == (get.status_code, b"")
+        assert head.headers["content-length"] == get.headers["content-length"]
+
+
+def test_sizes_are_limited(served):
+    """Body, query and path."""
+    assert served.request("GET", "/", content=b"x" * 10).status_code == 413
+    assert served.get("/", params={"sweep": "x" * MAX_QUERY}).status_code == 414
+    assert served.get("/" + "x" * 2000).status_code == 414
+    assert served.get("/api/v1/leaderboard", params={"severity": [str(each) for each in range(100)]}).status_code == 400
+
+
+def test_odd_addresses_are_refused(served):
+    """NUL, other hosts' names, files outside."""
+    assert served.get("/sweeps/a%00b").status_code == 400
+    assert served.get("/?sweep=a%00b").status_code == 400
+    assert served.get("/", headers={"host": "evil.example"}).status_code == 421
+    assert served.get("/", headers={"host": "LOCALHOST:8080"}).status_code == 200
+    for path in ("/static/..%2fapp.py", "/static/%2e%2e/app.py", "/static/../app.py", "/static//etc/passwd"):
+        assert served.get(path).status_code == 404
+
+
+def _missing(home):
+    pass
+
+
+def _no_database(home):
+    (home / "crb.sqlite").write_bytes(b"this is no database " * 100)
+
+
+def _empty_file(home):
+    (home / "crb.sqlite").write_bytes(b"")
+
+
+def _newer(home):
+    store = open_store(f"sqlite:///{home / 'crb.sqlite'}")
+    with store.write() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    store.close()
+
+
+def _damaged(home):
+    store = open_store(f"sqlite:///{home / 'crb.sqlite'}")
+    with store.write() as connection:
+        connection.execute(text("ALTER TABLE sweep RENAME TO gone"))
+    store.close()
+
+
+@pytest.mark.parametrize("spoil", [_missing, _no_database, _empty_file, _newer, _damaged])
+def test_an_unreadable_store_is_a_plain_page(tmp_path, spoil):
+    """Missing, no database, empty, newer or damaged: a sentence, no traceback, and nothing is created."""
+    spoil(tmp_path)
+    files = {each.name for each in tmp_path.iterdir()}
+    with client_of(tmp_path, raise_server_exceptions=False) as client:
+        shown, answer = client.get("/"), client.get("/api/v1/sweeps")
+    assert (shown.status_code, answer.status_code) == (503, 503)
+    assert "Traceback" not in shown.text
+    assert answer.json()["error"]["problem"] in shown.text.replace("&#39;", "'").replace("&lt;", "<")
+    assert {each.name.removesuffix("-wal").removesuffix("-shm") for each in tmp_path.iterdir()} == files
+
+
+def test_a_store_that_appears_is_served(tmp_path):
+    """The server need not be started again."""
+    with client_of(tmp_path) as client:
+        assert client.get("/").status_code == 503
+        open_store(f"sqlite:///{tmp_path / 'crb.sqlite'}").close()
+        shown = client.get("/")
+    assert shown.status_code == 200
+    assert "No sweep yet" in shown.text
+
+
+def test_a_mistake_of_ours_is_a_plain_page(tmp_path, monkeypatch):
+    """500 with the headers and without a traceback."""
+    with client_of(tmp_path, raise_server_exceptions=False) as client:
+        monkeypatch.setattr(client.app.state.sources, "store", lambda: 1 / 0)
+        answer = client.get("/api/v1/sweeps")
+    assert answer.status_code == 500
+    assert "ZeroDivisionError" not in answer.text
+    assert answer.headers["content-security-policy"] == HEADERS["content-security-policy"]
