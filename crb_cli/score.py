@@ -95,6 +95,7 @@ def _golden_comments_options(protocol: str, profile: str | None, dedup: bool | N
 
 
 def _print_tables(result: Score[Any], order: Mapping[str, Sequence[str]]) -> None:
+    from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -103,10 +104,13 @@ def _print_tables(result: Score[Any], order: Mapping[str, Sequence[str]]) -> Non
     for name, level in (("macro", result.macro), ("micro", result.micro)):
         names = list(type(level.overall).model_fields)
         ratios = [metric for metric in names if type(level.overall).model_fields[metric].annotation is not int]
-        table = Table(title=f"{result.protocol}, {name} average, beta {result.beta:g}", title_justify="left")
-        table.add_column("findings")
+        title = f"{result.protocol}, {name} average, beta {result.beta:g}"
+        # Without borders and with short words, so that no name is cut off on 80 columns.
+        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+        table.add_column("findings", overflow="fold")
         for metric in ratios:
-            table.add_column(metric.replace("_", " "), justify="right")
+            words = metric.replace("augmented", "aug.").split("_")
+            table.add_column("\n".join(words), justify="right", min_width=max(map(len, words)))
         for label, metrics in _rows(level, order):
             table.add_row(Text(label), *(_number(getattr(metrics, metric)) for metric in ratios))
         console.print(table)

@@ -32,6 +32,8 @@ def serve(
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((HOST, port))
+        # Before the line below: whoever reads it may connect at once.
+        listener.listen(128)
     except OSError as error:
         in_use = error.errno == errno.EADDRINUSE
         raise UnavailableError(

@@ -127,6 +127,15 @@ class Finding(Record):
             return ""
         return f"{self.start_line}" if self.start_line == self.end_line else f"{self.start_line}-{self.end_line}"
 
+    def content_digest(self, pull_request_key: str) -> str:
+        """12 hex digits over place and message.
+
+        The producer is no part of it: the same remark on the same lines is the same, whoever makes it.
+        """
+        content = [pull_request_key, self.file, self.start_line, self.end_line, self.message]
+        text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+        return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
+
 
 class GoldenFinding(Finding):
     """A finding of the golden set, with its label and where it came from."""
@@ -136,9 +145,7 @@ class GoldenFinding(Finding):
 
     def finding_id(self, pull_request_key: str) -> str:
         """The stable, content-derived id that a dispute cites (rule 2): ``g-`` and 12 hex digits."""
-        content = [pull_request_key, self.file, self.start_line, self.end_line, self.message]
-        text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-        return "g-" + hashlib.sha256(text.encode()).hexdigest()[:12]
+        return f"g-{self.content_digest(pull_request_key)}"
 
 
 class CandidateFinding(Finding):

@@ -13,8 +13,6 @@ Rounds hold positions in ``findings``. Reference judgments name findings by cont
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,9 +30,7 @@ __all__ = ["Recording", "Reference", "candidate_id", "read_recording", "read_ref
 
 def candidate_id(pull_request_key: str, finding: Finding) -> str:
     """The content id of a candidate: ``c-`` and 12 hex digits, by the recipe of ``GoldenFinding.finding_id``."""
-    content = [pull_request_key, finding.file, finding.start_line, finding.end_line, finding.message]
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    return "c-" + hashlib.sha256(text.encode()).hexdigest()[:12]
+    return f"c-{finding.content_digest(pull_request_key)}"
 
 
 class _RecordingFile(Record):

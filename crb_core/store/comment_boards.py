@@ -139,7 +139,13 @@ def board_json(
         "sort": "f",
         "uncertainty": None if options.compatible else Bootstrap().to_json(),
         "judges": [
-            {"name": judge.name, "fingerprint": judge.judge_id, "classifies": judge.classifies} for judge, _ in boards
+            {
+                "name": judge.name,
+                "fingerprint": judge.judge_id,
+                "classifies": judge.classifies,
+                "calibration": judge.calibration,
+            }
+            for judge, _ in boards
         ],
         "rows": [row.to_json() for _, rows in boards for row in rows],
     }

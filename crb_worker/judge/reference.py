@@ -10,8 +10,6 @@ Findings are named by their content, so a judgment holds for every round, and an
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,26 +19,17 @@ from pydantic import ValidationError
 
 from crb_core.corpus import Corpus, ReferenceJudgment
 from crb_core.errors import InputError, Where, first_problem
-from crb_core.finding import LABEL_AXES, CandidateFinding, Finding, GoldenFinding, Label
+from crb_core.finding import LABEL_AXES, CandidateFinding, GoldenFinding, Label
+from crb_core.formats.recordings import candidate_id
 from crb_core.formats.strict_json import load_json
 from crb_core.matching import Classification, Correspondence
 from crb_worker.judge.base import PROTOCOLS, comparable, judge_fingerprint, unknown_protocol
 
-__all__ = ["ReferenceJudge", "candidate_id"]
+__all__ = ["ReferenceJudge"]
 
 _CANDIDATE_ID = re.compile(r"^c-[0-9a-f]{12}$")
 _GOLDEN_ID = re.compile(r"^g-[0-9a-f]{12}$")
 _FILE_FIELDS = {"reviewer", "pull_request", "judgments"}
-
-
-def candidate_id(pull_request_key: str, finding: Finding) -> str:
-    """The content id of a candidate: ``c-`` and 12 hex digits, by the recipe of ``GoldenFinding.finding_id``.
-
-    The producer is no part of it: the same remark on the same lines has one id, whoever makes it.
-    """
-    content = [pull_request_key, finding.file, finding.start_line, finding.end_line, finding.message]
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    return "c-" + hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
 
 
 class ReferenceJudge:

@@ -50,6 +50,16 @@ def test_a_row_is_what_the_definition_gives():
     assert row.counts["golden_covered_count"] == 5
 
 
+def test_a_round_of_many_pull_requests_is_what_the_definition_gives():
+    """The fast path takes some pull requests at a time; where one run of them ends shows in no digit."""
+    prs = [
+        judged(f"pr-{n}", "t" * (1 + n % 7), {place: [place] for place in range(n % 4 % (1 + n % 7))})
+        for n in range(101)
+    ]
+    row = leaderboard(measured({"a": {1: prs}})).rows[0]
+    assert to_json(row.rounds[0].score) == to_json(score(prs))
+
+
 def test_ranks_by_macro_f_and_equal_values_share_one():
     """Headline metric: macro grounded f; ties have one rank and agents in order of their names."""
     board = leaderboard(measured({"b": three(2, 1), "c": three(2, 1), "a": three(2, 2)}))

@@ -1,4 +1,4 @@
-"""The API: its numbers are those of ``crb leaderboard --json``, its answers those of its schema, its errors one shape."""
+"""The API: numbers of ``crb leaderboard --json``, answers of its schema, errors of one shape."""
 
 from __future__ import annotations
 

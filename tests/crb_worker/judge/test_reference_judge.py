@@ -12,10 +12,10 @@ import pytest
 from crb_core.corpus import Corpus, CorpusEntry
 from crb_core.errors import InputError
 from crb_core.finding import CandidateFinding, GoldenFinding, Label, TpFp
+from crb_core.formats.recordings import candidate_id
 from crb_core.matching import Classification, Correspondence
 from crb_core.pull_request import PullRequest
 from crb_worker.judge import Classifier, Judge, load_judge
-from crb_worker.judge.reference import candidate_id
 
 KEY = "ledger-1"
 GOLDEN = (
