@@ -47,9 +47,17 @@ def list_(
     records = [_here(name, loaded, known) for name in _names()]
     stored = [_stored(version, known) for version in versions]
     if as_json:
-        print_json({"format": FORMAT, "corpus": loaded.name, "judges": records, "stored": stored})
+        print_json(
+            {"format": FORMAT, "corpus": loaded.name, "judges": records, "stored": stored, "calibrations": _all(known)}
+        )
         return
     _print(records)
+    shown = {record["key"] for record in records if "key" in record}
+    for other in _all(known):
+        if other["key"] not in shown:
+            note = "" if other["held_out"] else "; not held out"
+            words = f"{other['judge']} ({other['key']}) {calibration_words(other)}{note}"
+            console.print(plain(words), style="dim", soft_wrap=True)
     if stored:
         _print_stored(stored)
 
@@ -122,7 +130,7 @@ def _prompt(prompt: PromptVersion) -> dict[str, Any]:
 
 def _measured(judge: Judge) -> dict[str, Any] | None:
     """What the package says of its own model: training data and agreement with each repository left out."""
-    model = getattr(getattr(judge, "offline", judge), "model", None)
+    model = getattr(judge, "model", None)
     if model is None:
         return None
     training = model.training
@@ -146,6 +154,13 @@ def _calibrated(description: Mapping[str, Any], known: Sequence[StoredCalibratio
 
     key = calibration_key(description)
     return {"key": key, "calibrations": [summary(each) for each in known if each.judge_key == key]}
+
+
+def _all(known: Sequence[StoredCalibration]) -> list[dict[str, Any]]:
+    """Every calibration of the store, also of judges with options of their own."""
+    from crb_core.store.calibrations import summary
+
+    return [{"judge": each.judge_name, "key": each.judge_key, **summary(each)} for each in known]
 
 
 def _stored(version: JudgeVersion, known: Sequence[StoredCalibration]) -> dict[str, Any]:
@@ -176,7 +191,7 @@ def _print(records: Sequence[Mapping[str, Any]]) -> None:
             console.print(plain(f"  {role}: model {model}"))
         if record["prompts"]:
             used = ", ".join(f"{each['name']} {each['version']}" for each in record["prompts"])
-            console.print(plain(f"  prompts: {used}"))
+            console.print(plain(f"  prompts: {used}"), soft_wrap=True)
         if record["measured"] is not None:
             _print_measured(record["measured"])
         held_out = [each for each in record["calibrations"] if each["held_out"]]
@@ -192,7 +207,8 @@ def _print_measured(measured: Mapping[str, Any]) -> None:
         plain(
             f"  trained on {training['pull_requests']} pull requests of {', '.join(training['repositories'])} "
             f"(data {training['sha256'][:12]}); match from {measured['threshold']}"
-        )
+        ),
+        soft_wrap=True,
     )
     console.print(plain(f"  measured {found['method']}, is a golden finding covered:"))
     for name, each in [*found["judges"].items(), ("all", found["pooled"])]:
@@ -203,6 +219,7 @@ def _print_measured(measured: Mapping[str, Any]) -> None:
                 f"largest F1 difference {figure(each['largest_f1_difference'])}, tau {figure(each['kendall_tau'])}"
             ),
             style="dim",
+            soft_wrap=True,
         )
 
 

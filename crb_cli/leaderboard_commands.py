@@ -138,7 +138,9 @@ def submit(
     sweep: Annotated[str, typer.Argument(help="Name or id of the sweep.")],
     agent: Annotated[str, typer.Option(help="Agent, or build id.")],
     out: Annotated[Path, typer.Option(help="File to write; it must not be there yet.")],
-    judge: filters.Judge = None,
+    judge: Annotated[
+        str | None, typer.Option(help="Judge by name or fingerprint; needed where the sweep has several.")
+    ] = None,
     beta: filters.Beta = 1.0,
     uncalibrated: Annotated[
         bool, typer.Option("--uncalibrated", help="State that the judge has not been calibrated.")

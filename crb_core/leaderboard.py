@@ -158,9 +158,6 @@ def _row(
     allow_partial: bool,
     oversubscribed: frozenset[str],
 ) -> Row:
-    by_round: dict[int, list[Trial]] = {}
-    for trial in entry.trials:
-        by_round.setdefault(trial.round, []).append(trial)
     rounds = tuple(
         RowRound(
             number=number,
@@ -170,7 +167,7 @@ def _row(
             scores=scores,
             group=measured.group.get((entry.build.build_id, number)),
         )
-        for number, trials in sorted(by_round.items())
+        for number, trials in entry.by_round.items()
     )
 
     def across(level: Literal["macro", "micro"], metric: str) -> AcrossRounds:
@@ -183,12 +180,7 @@ def _row(
     macro = {metric: across("macro", metric) for metric in ranking.metrics}
     headline = macro[ranking.headline]
     used = [each for each in rounds if each.number in headline.used]
-    spent = duration.across_rounds(
-        [
-            duration.round_duration([trial.measurement for trial in by_round[each.number] if trial.succeeded])
-            for each in used
-        ]
-    )
+    spent = duration.across_rounds([entry.durations[each.number] for each in used])
     complete = bool(used) and all(each.scored == each.planned for each in used)
     late = _late(measured, entry, {each.number for each in used})
     answer_key: Literal["older", "not older", "unknown"] = (

@@ -13,7 +13,7 @@ from crb_core.agent import AgentBuild
 from crb_core.aggregate import Score, to_json
 from crb_core.bootstrap import Interval
 from crb_core.distribution import AcrossRounds
-from crb_core.duration import Duration, Measurement
+from crb_core.duration import Duration, Measurement, RoundDuration
 from crb_core.fast_aggregate import FastScores
 from crb_core.identity import RowIdentity
 from crb_core.samples import Sample, sample_of
@@ -106,6 +106,22 @@ class Entry:
     build: AgentBuild
     identity: RowIdentity
     trials: tuple[Trial, ...]
+
+    @cached_property
+    def by_round(self) -> Mapping[int, tuple[Trial, ...]]:
+        """Round number to its trials, in the order of rounds."""
+        found: dict[int, list[Trial]] = {}
+        for trial in self.trials:
+            found.setdefault(trial.round, []).append(trial)
+        return {number: tuple(found[number]) for number in sorted(found)}
+
+    @cached_property
+    def durations(self) -> Mapping[int, RoundDuration]:
+        """Round number to the latency of its successful reviews, which no filter changes."""
+        return {
+            number: duration.round_duration([trial.measurement for trial in trials if trial.succeeded])
+            for number, trials in self.by_round.items()
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

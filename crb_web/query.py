@@ -75,9 +75,7 @@ class BoardQuery(BaseModel):
         values = {name: getattr(self, name) for name in BoardQuery.model_fields} | changes
         pairs: list[tuple[str, str]] = []
         for name, value in values.items():
-            if name in BoardQuery.model_fields and value == BoardQuery.model_fields[name].get_default(
-                call_default_factory=True
-            ):
+            if name in _DEFAULTS and value == _DEFAULTS[name]:
                 continue
             each: Any
             for each in value if isinstance(value, list | tuple) else [value]:
@@ -85,3 +83,7 @@ class BoardQuery(BaseModel):
                     text = f"{each:g}" if isinstance(each, float) and float(f"{each:g}") == each else str(each)
                     pairs.append((name, text.lower() if isinstance(each, bool) else text))
         return urlencode(pairs)
+
+
+#: Made once: pydantic looks at a factory's signature every time.
+_DEFAULTS = BoardQuery().model_dump()
