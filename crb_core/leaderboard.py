@@ -181,6 +181,7 @@ def _row(
     headline = macro[ranking.headline]
     used = [each for each in rounds if each.number in headline.used]
     spent = duration.across_rounds([entry.durations[each.number] for each in used])
+    groups = [each.group for each in used if each.group is not None]
     complete = bool(used) and all(each.scored == each.planned for each in used)
     late = _late(measured, entry, {each.number for each in used})
     answer_key: Literal["older", "not older", "unknown"] = (
@@ -196,10 +197,7 @@ def _row(
         n={metric: sum(each.n(metric) for each in used) for metric in ranking.metrics},
         duration=spent,
         rounds=rounds,
-        counts={
-            name: sum(int(total[0, each.group]) for each in used if each.group is not None)
-            for name, total in scores.total.items()
-        },
+        counts={name: int(total[0, groups].sum()) for name, total in scores.total.items()},
         ranked=ranked,
         submittable=headline.submittable and ranked and entry.build.kind == "reviewer" and entry.build.isolated,
         answer_key=answer_key,
