@@ -31,12 +31,16 @@ def import_(
         str | None, typer.Option(help="reviewbench: folder of local mirrors, with {owner}, {repo} and {number}.")
     ] = None,
     url: Annotated[str | None, typer.Option(help="reviewbench: git URL, with {owner}, {repo} and {number}.")] = None,
+    protocol: Annotated[
+        str | None,
+        typer.Option(help="reviewbench: what the findings are for, reviewbench (default) or answer-key."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Store a corpus and report every irregularity; the same import again changes nothing."""
     from crb_cli.imports import import_corpus
 
-    import_corpus(format, path, name=name, mirror=mirror, url=url, as_json=as_json)
+    import_corpus(format, path, name=name, mirror=mirror, url=url, protocol=protocol, as_json=as_json)
 
 
 @app.command("list")

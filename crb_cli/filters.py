@@ -16,8 +16,10 @@ __all__ = [
     "Difficulty",
     "ExcludeProducer",
     "Judge",
+    "NoDedup",
     "OneSweep",
     "Producer",
+    "Profile",
     "Scope",
     "Severity",
     "check_producers",
@@ -41,4 +43,10 @@ ExcludeProducer = Annotated[
 ]
 Beta = Annotated[float, typer.Option(help="Beta of the F score, 0.1 to 10; below 1 favours precision.")]
 Judge = Annotated[str | None, typer.Option(help="Judge by name or fingerprint; the sweep's first by default.")]
+Profile = Annotated[
+    str | None, typer.Option(help="golden-comments: strict, core (default), all, or none for no profile.")
+]
+NoDedup = Annotated[
+    bool, typer.Option("--no-dedup", help="golden-comments: count every candidate, not every dedup group.")
+]
 OneSweep = Annotated[str | None, typer.Option(help="Name or id of the sweep; the newest by default.")]

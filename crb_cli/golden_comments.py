@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from crb_core.store import Store
     from crb_core.store.results import StoredJudge, SweepResults
 
-__all__ = ["PROTOCOL", "Options", "build_rows", "leaderboard", "refuse_options"]
+__all__ = ["PROTOCOL", "Options", "build_rows", "check_producers", "chosen_judges", "leaderboard", "refuse_options"]
 
 
 def refuse_options(protocol: str, *, compatible: bool, profile: str | None, no_dedup: bool) -> None:
@@ -32,27 +32,44 @@ def refuse_options(protocol: str, *, compatible: bool, profile: str | None, no_d
             )
 
 
-def leaderboard(store: Store, sweep_id: str, *, judges: Sequence[str], options: Options, as_json: bool) -> None:
-    """Print the rows of all judges, or of those named."""
-    from crb_core.bootstrap import Bootstrap
+def check_producers(options: Options, results: SweepResults) -> None:
+    """Refuse a producer filter that no golden comment can pass."""
+    from crb_core import strata
+
+    judged = (trial.judged for trial in results.trials if trial.judged is not None)
+    strata.check_producers(options.subset, {golden.producer for each in judged for golden in each.golden})
+
+
+def chosen_judges(store: Store, sweep_id: str, names: Sequence[str]) -> list[StoredJudge]:
+    """The named judges of a sweep, or all; a recorded model's own name will do too."""
     from crb_core.store.results import find_judge, sweep_judges
 
-    options.check()
     with store.read() as connection:
         every = sweep_judges(connection, sweep_id)
         known = {name for each in every for name in (each.name, each.judge_id)}
-        # The recorded model's own name may be given too; its folder has _ for /.
-        chosen = (
-            [find_judge(connection, sweep_id, name if name in known else name.replace("/", "_")) for name in judges]
-            if judges
+        # The folder of a recorded model has _ for /.
+        return (
+            [find_judge(connection, sweep_id, name if name in known else name.replace("/", "_")) for name in names]
+            if names
             else every
         )
+
+
+def leaderboard(store: Store, sweep_id: str, *, judges: Sequence[str], options: Options, as_json: bool) -> None:
+    """Print the rows of all judges, or of those named."""
+    from crb_core.bootstrap import Bootstrap
+
+    options.check()
     bootstrap = Bootstrap()
-    boards = [(judge, *build_rows(store, sweep_id, judge, options, bootstrap)) for judge in chosen]
+    boards = [
+        (judge, *build_rows(store, sweep_id, judge, options, bootstrap))
+        for judge in chosen_judges(store, sweep_id, judges)
+    ]
     if not boards:
         from crb_core.errors import InputError
 
         raise InputError("The sweep has no judgments", remedy="Judge it with `crb judge run`")
+    check_producers(options, boards[0][2])
     if as_json:
         print_json(board_json([(judge, rows) for judge, rows, _ in boards], boards[0][2], options))
         return

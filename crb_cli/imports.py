@@ -32,7 +32,7 @@ SWEEP_FORMATS = (
 
 
 def import_corpus(
-    format_name: str, path: Path, *, name: str, mirror: str | None, url: str | None, as_json: bool
+    format_name: str, path: Path, *, name: str, mirror: str | None, url: str | None, protocol: str | None, as_json: bool
 ) -> None:
     """Read a corpus, store it with its files as evidence, and report what is irregular."""
     from crb_core.store import open_store
@@ -41,7 +41,7 @@ def import_corpus(
     _check_format(format_name, CORPUS_FORMATS)
     _check_name(name)
     settings = load_settings()
-    corpus, root, files, irregularities = _read_corpus(format_name, path, name, mirror, url)
+    corpus, root, files, irregularities = _read_corpus(format_name, path, name, mirror, url, protocol)
     record = _record(settings, root, files, irregularities, {})
     store = open_store(settings.resolved_store_url)
     try:
@@ -259,7 +259,7 @@ def import_sweep(
 
 
 def _read_corpus(
-    format_name: str, path: Path, name: str, mirror: str | None, url: str | None
+    format_name: str, path: Path, name: str, mirror: str | None, url: str | None, protocol: str | None
 ) -> tuple[Corpus, Path, Sequence[Path], Sequence[Irregularity]]:
     from crb_core.formats.golden_comments import read_corpus as read_golden_comments
     from crb_core.formats.imported import Irregularity
@@ -275,6 +275,7 @@ def _read_corpus(
         )
     if mirror and url:
         raise InputError("both a mirror folder and a git URL are given", remedy="Give one of --mirror and --url")
+    _check_protocol(format_name, protocol)
     if format_name == "golden-comments":
         if mirror or url:
             raise InputError(
@@ -284,10 +285,24 @@ def _read_corpus(
         found = read_golden_comments(path, name)
         return found.corpus, found.root, found.files, found.irregularities
     corpus, notes = read_reviewbench(
-        path, name, source="mirror" if mirror else "git" if url else "none", source_template=mirror or url
+        path,
+        name,
+        source="mirror" if mirror else "git" if url else "none",
+        source_template=mirror or url,
+        protocol=protocol or format_name,
     )
     irregularities = [Irregularity(kind="corpus", problem=note, file=str(path)) for note in notes]
     return corpus, path, corpus_files(path), irregularities
+
+
+def _check_protocol(format_name: str, protocol: str | None) -> None:
+    known = ("reviewbench", "answer-key") if format_name == "reviewbench" else (format_name,)
+    if protocol is not None and protocol not in known:
+        raise InputError(
+            f"a corpus in the format {format_name} cannot be scored by the protocol {protocol!r}",
+            where=Where(field="--protocol"),
+            remedy=f"Choose from {', '.join(known)}",
+        )
 
 
 def _read_reviews(

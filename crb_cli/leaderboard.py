@@ -78,12 +78,8 @@ def leaderboard(
     compatible: Annotated[
         bool, typer.Option("--compatible", help="golden-comments: count as the public tool does, not strictly.")
     ] = False,
-    profile: Annotated[
-        str | None, typer.Option(help="golden-comments: strict, core (default), all, or none for no profile.")
-    ] = None,
-    no_dedup: Annotated[
-        bool, typer.Option("--no-dedup", help="golden-comments: count every candidate, not every dedup group.")
-    ] = False,
+    profile: filters.Profile = None,
+    no_dedup: filters.NoDedup = False,
     sort: Annotated[
         str | None, typer.Option(help="Macro metric that ranks the rows; the protocol's F by default.")
     ] = None,
@@ -161,14 +157,18 @@ def leaderboard(
         print_leaderboard(board, about, excluded)
 
 
-def open_sweep(sweep: str | None, judge: str | None) -> tuple[Store, StoredSweep]:
-    """The store, and a sweep of a protocol with claims under one judge."""
+def open_sweep(sweep: str | None, judge: str | None, *, no_comments: str | None = None) -> tuple[Store, StoredSweep]:
+    """The store, and a sweep of a protocol with claims under one judge; ``no_comments`` says why it must be."""
+    from crb_cli.golden_comments import PROTOCOL
+    from crb_core.errors import InputError
     from crb_core.store import open_store
     from crb_core.store.boards import chosen_judges
     from crb_core.store.measured import load_sweep
 
     store = open_store(load_settings().resolved_store_url)
-    sweep_id, _ = chosen_sweep(store, sweep, None)
+    sweep_id, protocol = chosen_sweep(store, sweep, None)
+    if protocol == PROTOCOL and no_comments is not None:
+        raise InputError(no_comments, remedy="Name a sweep of another protocol")
     chosen = chosen_judges(store, sweep_id, [judge] if judge else None)[0]
     with store.read() as connection:
         return store, load_sweep(connection, sweep_id, chosen)

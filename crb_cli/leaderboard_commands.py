@@ -29,6 +29,8 @@ def compare(
     context_required: filters.ContextRequired = None,
     actionability: filters.Actionability = None,
     producer: filters.Producer = None,
+    profile: filters.Profile = None,
+    no_dedup: filters.NoDedup = False,
     beta: filters.Beta = 1.0,
     allow_partial: Annotated[
         bool, typer.Option("--allow-partial", help="Also use incomplete rounds, where both have a score.")
@@ -36,18 +38,13 @@ def compare(
     as_json: JsonFlag = False,
 ) -> None:
     """Compare two agents on the same pull requests: difference, 95% interval, and p of an exchange test."""
-    from crb_cli.leaderboard import open_sweep
+    from crb_cli.leaderboard_rows import load_rows, sample_of_row
     from crb_core.bootstrap import Bootstrap
     from crb_core.errors import InputError
     from crb_core.identity import differences
-    from crb_core.leaderboard import leaderboard, row_named
-    from crb_core.protocols import protocol_named
-    from crb_core.rows import RANKINGS
-    from crb_core.store.boards import judge_json
     from crb_core.strata import Subset
     from crb_core.usage import token_problem, usage_summary
 
-    _, about = open_sweep(sweep, judge)
     subset = Subset.parse(
         severity=severity,
         category=category,
@@ -57,11 +54,16 @@ def compare(
         actionability=actionability,
         producer=producer,
     )
-    protocol_named(about.protocol).check_subset(subset)
-    measured = about.measured()
-    filters.check_producers(subset, measured.arrays.producers)
-    board = leaderboard(measured, beta=beta, subset=subset, allow_partial=allow_partial)
-    rows = [row_named(board.rows, name) for name in (one, other)]
+    about = load_rows(
+        sweep,
+        judge,
+        beta=beta,
+        subset=subset,
+        allow_partial=allow_partial,
+        profile=profile,
+        no_dedup=no_dedup,
+    )
+    rows = [about.named(name) for name in (one, other)]
     if rows[0].build == rows[1].build:
         raise InputError(f"{one} and {other} are the same build", remedy="Name two")
     mixed = {
@@ -73,12 +75,11 @@ def compare(
         fields = "; ".join(f"{name}: {left!r} and {right!r}" for name, (left, right) in mixed.items())
         raise InputError(f"{one} and {other} were not measured in the same way: {fields}")
     bootstrap = Bootstrap()
-    samples = [row.sample() for row in rows]
-    ranking = RANKINGS[about.protocol]
+    samples = [sample_of_row(row, beta) for row in rows]
     found = [
         bootstrap.compare(samples[0], samples[1], metric, level)
         for level in ("macro", "micro")
-        for metric in ranking.metrics
+        for metric in about.metrics
     ]
     used = [usage_summary([trial.usage for trial in row.trials if trial.scored]) for row in rows]
     problem = token_problem(*used)
@@ -87,15 +88,13 @@ def compare(
         print_json(
             {
                 "format": "crb.comparison/1",
-                "sweep": about.sweep_name,
-                "sweep_id": about.sweep_id,
-                "corpus_fingerprint": about.corpus_fingerprint,
-                "protocol": about.protocol,
-                "judge": judge_json(about.judge),
+                **about.to_json(),
                 "beta": beta,
                 "subset": subset.to_json(),
-                "one": {"agent": rows[0].build.agent, "build": rows[0].build.build_id},
-                "other": {"agent": rows[1].build.agent, "build": rows[1].build.build_id},
+                **{
+                    side: {"agent": row.build.agent, "build": row.build.build_id, "marks": list(row.marks)}
+                    for side, row in zip(("one", "other"), rows, strict=True)
+                },
                 "uncertainty": bootstrap.to_json(),
                 "comparisons": [each.model_dump(mode="json") for each in found],
                 "tokens_per_review": {
@@ -114,6 +113,8 @@ def compare(
             f"{first.pull_requests} pull requests, rounds {', '.join(map(str, first.rounds)) or 'none'}"
         )
     )
+    if about.counting:
+        console.print(about.counting_words(), style="dim")
     table = Table(box=None, pad_edge=False)
     for title in ("", "metric", "difference", "95%", "p"):
         table.add_column(title, justify="left" if title in {"", "metric"} else "right")

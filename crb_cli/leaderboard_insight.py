@@ -12,7 +12,7 @@ from crb_cli import filters
 from crb_cli.output import JsonFlag, console, plain, print_json
 
 if TYPE_CHECKING:
-    from crb_core.leaderboard import Leaderboard
+    from crb_core.golden_leaderboard import CommentRow
     from crb_core.row_usage import RowUsage
     from crb_core.rows import Row
     from crb_core.usage import Figure
@@ -29,20 +29,19 @@ def distributions(
     pull_request: Annotated[
         list[str] | None, typer.Option(help="Distributions of single pull requests' trials (repeatable).")
     ] = None,
+    profile: filters.Profile = None,
+    no_dedup: filters.NoDedup = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Print minimum, Type-7 p50 and p95, and maximum of review time, tokens, cost and every metric over trials."""
-    from crb_cli.leaderboard import open_sweep
+    from crb_cli.leaderboard_rows import distributions_of, load_rows
     from crb_core.errors import InputError
-    from crb_core.leaderboard import leaderboard
-    from crb_core.store.boards import judge_json
-    from crb_core.trial_distributions import trial_distributions
 
-    _, about = open_sweep(sweep, judge)
+    about = load_rows(sweep, judge, profile=profile, no_dedup=no_dedup)
     for key in pull_request or ():
         if key not in about.pull_requests:
             raise InputError(f"The sweep has no pull request {key}", remedy="`crb trial list` shows them")
-    rows = _chosen_rows(leaderboard(about.measured()), agent)
+    rows = about.chosen(agent)
     parts: list[tuple[str, list[str] | None]] = [(key, [key]) for key in pull_request or ()]
     parts = parts or [("all pull requests, mixed", None)]
     records = [
@@ -53,7 +52,7 @@ def distributions(
             "mixes_pull_requests": keys is None,
             "scored": sum(each.scored for each in row.trials if keys is None or each.pull_request in keys),
             "unscored": sum(not each.scored for each in row.trials if keys is None or each.pull_request in keys),
-            "distributions": trial_distributions(row, keys),
+            "distributions": distributions_of(row, keys),
         }
         for row in rows
         for name, keys in parts
@@ -66,15 +65,13 @@ def distributions(
             {
                 "format": "crb.distributions/1",
                 "beta": 1.0,
-                "sweep": about.sweep_name,
-                "sweep_id": about.sweep_id,
-                "corpus_fingerprint": about.corpus_fingerprint,
-                "protocol": about.protocol,
-                "judge": judge_json(about.judge),
+                **about.to_json(),
                 "rows": records,
             }
         )
         return
+    if about.counting:
+        console.print(about.counting_words(), style="dim")
     for record in records:
         console.print()
         console.print(
@@ -100,29 +97,26 @@ def usage(
     sweep: Annotated[str | None, typer.Argument(help="Name or id of the sweep; the newest by default.")] = None,
     judge: filters.Judge = None,
     agent: Annotated[list[str] | None, typer.Option(help="Only these agents (repeatable).")] = None,
+    profile: filters.Profile = None,
+    no_dedup: filters.NoDedup = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Print tokens, observed charges and time: totals, per finding, per covered golden finding, and what they buy."""
-    from crb_cli.leaderboard import open_sweep
-    from crb_core.leaderboard import leaderboard
-    from crb_core.row_usage import row_usage
-    from crb_core.store.boards import judge_json
+    from crb_cli.leaderboard_rows import load_rows, usage_of
     from crb_core.store.measured import judge_costs
 
-    store, about = open_sweep(sweep, judge)
-    rows = _chosen_rows(leaderboard(about.measured()), agent)
-    with store.read() as connection:
+    about = load_rows(sweep, judge, profile=profile, no_dedup=no_dedup)
+    rows = about.chosen(agent)
+    with about.store.read() as connection:
         costs = judge_costs(connection, about.sweep_id, about.judge.judge_id)
-    found = [(row, row_usage(row)) for row in rows]
+    found = [(row, usage_of(row)) for row in rows]
     if as_json:
+        head = about.to_json()
         print_json(
             {
                 "format": "crb.usage/1",
-                "sweep": about.sweep_name,
-                "sweep_id": about.sweep_id,
-                "corpus_fingerprint": about.corpus_fingerprint,
-                "protocol": about.protocol,
-                "judge": judge_json(about.judge) | {"costs": costs.model_dump(mode="json")},
+                **head,
+                "judge": head["judge"] | {"costs": costs.model_dump(mode="json")},
                 "rows": [
                     {
                         "agent": row.build.agent,
@@ -136,6 +130,8 @@ def usage(
         )
         return
     console.print("Usage of the scored reviews in the rounds that the leaderboard averages")
+    if about.counting:
+        console.print(about.counting_words(), style="dim")
     table = Table(box=None, pad_edge=False)
     for title in ("agent", "", "seconds", "tokens", "USD"):
         table.add_column(title, justify="left" if title in {"agent", ""} else "right", overflow="fold")
@@ -176,7 +172,11 @@ def ablation(
     from crb_core.rows import RANKINGS
     from crb_core.store.boards import judge_json
 
-    _, about = open_sweep(sweep, judge)
+    _, about = open_sweep(
+        sweep,
+        judge,
+        no_comments="golden comments have one producer each, so a sweep of golden-comments has no ablation by producer",
+    )
     ranking = RANKINGS[about.protocol]
     mix = producer_mix(about.golden)
     whole = leaderboard(about.measured(), beta=beta)
@@ -238,7 +238,7 @@ def ablation(
     console.print(table)
 
 
-def _usage_lines(row: Row, used: RowUsage) -> list[tuple[Text | str, ...]]:
+def _usage_lines(row: Row | CommentRow, used: RowUsage) -> list[tuple[Text | str, ...]]:
     tokens, bought = used.usage.metrics["total_tokens"], used.efficiency
     taken = [trial.milliseconds for trial in row.trials if trial.scored and trial.round in row.used]
     timed = [each / 1000 for each in taken if each is not None]
@@ -267,12 +267,6 @@ def _usage_lines(row: Row, used: RowUsage) -> list[tuple[Text | str, ...]]:
         ("", "precision a minute, USD", _figure(bought.precision_per_minute), "", _figure(bought.precision_per_usd)),
         ("", "recall a minute, USD", _figure(bought.recall_per_minute), "", _figure(bought.recall_per_usd)),
     ]
-
-
-def _chosen_rows(board: Leaderboard, agents: list[str] | None) -> list[Row]:
-    from crb_core.leaderboard import row_named
-
-    return [row_named(board.rows, name) for name in agents] if agents else list(board.rows)
 
 
 def _without(row: Row, before: Row, shown: tuple[str, ...]) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def score(
     """
     from crb_core.formats.bundle import read_bundle
     from crb_core.metrics import to_json
-    from crb_core.strata import Subset
+    from crb_core.strata import Subset, check_producers
 
     subset = Subset.parse(
         severity=severity,
@@ -69,6 +69,7 @@ def score(
     )
     bundle = read_bundle(file, protocol=protocol)
     bundle.protocol.check_subset(subset)
+    check_producers(subset, {golden.producer for judged in bundle.judged for golden in judged.golden})
     options = _golden_comments_options(bundle.protocol.name, profile, dedup)
     if bundle.protocol.name == "golden-comments" and dedup is not False:
         options["dedup_groups"] = bundle.dedup_groups

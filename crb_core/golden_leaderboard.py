@@ -29,12 +29,14 @@ from crb_core.protocols.golden_comments import (
     score,
 )
 from crb_core.recipes import COMMENTS
+from crb_core.rows import Trial
 from crb_core.samples import Sample, sample_of_counts
 from crb_core.strata import EVERYTHING, Subset
 from crb_core.telling_apart import tell_apart
 
 __all__ = [
     "BETA_RANGE",
+    "COMMENT_METRICS",
     "NO_PROFILE",
     "CommentRow",
     "CommentTrial",
@@ -48,7 +50,8 @@ BETA_RANGE = (0.5, 3.0)
 #: What the command line calls counting without a profile: golden comments of every category and of none.
 NO_PROFILE = "none"
 
-_METRICS = ("precision", "recall", "f")
+#: The metrics of a row, in the order of tables.
+COMMENT_METRICS = ("precision", "recall", "f")
 _LEVELS: tuple[LevelName, ...] = ("macro", "micro")
 
 
@@ -60,7 +63,8 @@ class CommentTrial:
     golden comments that were not judged, ``golden_categories`` categories that only the judgment records, all by
     position. ``recorded`` are an imported judgment's lists; ``probabilities`` by (candidate, golden) stand in for the
     public tool's confidence. ``judged`` is None without a score; ``problem`` says why. ``unscorable`` says why the
-    strict counting cannot use a judgment that has recorded lists.
+    strict counting cannot use a judgment that has recorded lists. ``review`` has the review's times and usage where
+    these are known.
     """
 
     pull_request: str
@@ -74,6 +78,7 @@ class CommentTrial:
     golden_categories: Mapping[int, str] = field(default_factory=dict)
     recorded: RecordedLists | None = None
     probabilities: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    review: Trial | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +96,15 @@ class CommentRow:
     sample: Sample | None = None
     #: Rows that share a letter cannot be told apart; None without a comparison.
     letters: str | None = None
+    #: Times and usage of the reviews; ``scored`` says which ones the strict counting used. Empty in compatible rows.
+    trials: tuple[Trial, ...] = ()
+    #: By round and pull request what the strict counting found, in all rounds, complete or not.
+    counted: Mapping[tuple[int, str], MetricSet] = field(default_factory=dict)
+
+    @property
+    def used(self) -> tuple[int, ...]:
+        """The rounds that the row averages."""
+        return tuple(self.figures.get("rounds_used", ()))
 
     @property
     def f(self) -> float | None:
@@ -160,7 +174,7 @@ def _with_uncertainty(rows: Sequence[CommentRow], bootstrap: Bootstrap) -> tuple
             intervals = {
                 level: {
                     name: interval.model_dump(mode="json")
-                    for name, interval in bootstrap.intervals([row.sample], level, _METRICS)[0].items()
+                    for name, interval in bootstrap.intervals([row.sample], level, COMMENT_METRICS)[0].items()
                 }
                 for level in _LEVELS
             }
@@ -314,13 +328,19 @@ def _strict_row(
             values.append(RoundValue(number=number, value=value, scored=scored[number], planned=len(pull_requests)))
         return distribution.across_rounds(values, allow_partial=allow_partial)
 
-    micro = {metric: across("micro", metric) for metric in _METRICS}
-    macro = {metric: across("macro", metric) for metric in _METRICS}
+    micro = {metric: across("micro", metric) for metric in COMMENT_METRICS}
+    macro = {metric: across("macro", metric) for metric in COMMENT_METRICS}
     headline = micro["f"]
     used = [result.micro.overall for number, result in scores.items() if result is not None and number in headline.used]
     judged_trials = [trial for trial in trials if trial.round in headline.used and _is_usable(trial)]
     unjudged = sum(len(trial.golden_unjudged) for trial in judged_trials)
     outside = sum(golden.label.category is None for trial in judged_trials for golden in _judged_part(trial).golden)
+    counted = {
+        (number, pr.key): pr.overall
+        for number, result in scores.items()
+        if result is not None
+        for pr in result.per_pull_request
+    }
     complete = bool(headline.used) and headline.scored == headline.planned
     marks = []
     if not complete:
@@ -350,6 +370,12 @@ def _strict_row(
         )
         if used
         else None,
+        trials=tuple(
+            replace(trial.review, scored=(trial.round, trial.pull_request) in counted)
+            for trial in trials
+            if trial.review is not None
+        ),
+        counted=counted,
         marks=tuple(_marks(build, marks)),
         figures={
             "tp": total("tp"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, TypeVar
 
 from crb_core import distribution, duration
 from crb_core.agent import AgentBuild
@@ -137,7 +137,15 @@ def _refuse_a_mixture(measured: Measured) -> None:
             )
 
 
-def row_named(rows: Iterable[Row], reference: str) -> Row:
+class _HasBuild(Protocol):
+    @property
+    def build(self) -> AgentBuild: ...
+
+
+_R = TypeVar("_R", bound=_HasBuild)
+
+
+def row_named(rows: Iterable[_R], reference: str) -> _R:
     """The row of an agent's name or of a build id; InputError where there is none, or where a name has several."""
     rows = list(rows)
     found = [row for row in rows if reference in {row.build.agent, row.build.build_id}]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from crb_core.finding import Record
-from crb_core.rows import RANKINGS, Row
+from crb_core.golden_leaderboard import CommentRow
+from crb_core.rows import RANKINGS, Row, Trial
 from crb_core.usage import Charges, Efficiency, ReviewCost, UsageSummary, charges, efficiency, usage_summary
 
-__all__ = ["RowUsage", "row_usage"]
+__all__ = ["RowUsage", "comment_usage", "row_usage"]
 
 
 class RowUsage(Record):
@@ -30,7 +33,27 @@ def row_usage(row: Row) -> RowUsage:
             slot, group = divmod(int(position), len(arrays.groups))
             key = arrays.pull_requests[int(arrays.position_pull_request[position])]
             found[each.number, key] = (int(arrays.candidates[position]), int(covered[slot, 0, group]))
-    trials = [trial for trial in row.trials if (trial.round, trial.pull_request) in found and trial.scored]
+    return _usage(row.trials, found, precision=row.macro[ranking.precision].mean, recall=row.macro[ranking.recall].mean)
+
+
+def comment_usage(row: CommentRow) -> RowUsage:
+    """The same for a golden-comments row; what is covered are the golden comments inside the profile."""
+    found = {
+        (number, key): (counts.candidate_count, counts.tp)
+        for (number, key), counts in row.counted.items()
+        if number in row.used
+    }
+    return _usage(row.trials, found, precision=row.figures["macro_precision"], recall=row.figures["macro_recall"])
+
+
+def _usage(
+    of_row: Iterable[Trial],
+    found: Mapping[tuple[int, str], tuple[int, int]],
+    *,
+    precision: float | None,
+    recall: float | None,
+) -> RowUsage:
+    trials = [trial for trial in of_row if (trial.round, trial.pull_request) in found and trial.scored]
     reviews = [
         ReviewCost(
             candidates=found[trial.round, trial.pull_request][0],
@@ -44,7 +67,5 @@ def row_usage(row: Row) -> RowUsage:
     return RowUsage(
         usage=usage_summary(usages),
         charges=charges(usages),
-        efficiency=efficiency(
-            reviews, precision=row.macro[ranking.precision].mean, recall=row.macro[ranking.recall].mean
-        ),
+        efficiency=efficiency(reviews, precision=precision, recall=recall),
     )

@@ -8,11 +8,12 @@ from typing import Any
 
 from crb_core.aggregate import f_measure
 from crb_core.distribution import Distribution, describe
+from crb_core.golden_leaderboard import COMMENT_METRICS, CommentRow
 from crb_core.rows import RANKINGS, Row, Trial
 from crb_core.samples import Sample, sample_of
 from crb_core.usage import TOKEN_METRICS
 
-__all__ = ["trial_distributions"]
+__all__ = ["comment_distributions", "trial_distributions"]
 
 
 def trial_distributions(row: Row, pull_requests: Iterable[str] | None = None) -> dict[str, Distribution]:
@@ -21,9 +22,32 @@ def trial_distributions(row: Row, pull_requests: Iterable[str] | None = None) ->
     ``pull_requests`` restricts it, as a distribution of one pull request's trials does; None is all of them, a mixture
     that is to be labelled as such. A cost counts where it is an observed charge. All rounds count, complete or not.
     """
+    trials = _scored(row.trials, pull_requests)
+    found = _measured(trials)
+    groups = {each.number: each.group for each in row.rounds if each.group is not None and each.scored}
+    metrics = RANKINGS[row.rounds[0].scores.arrays.recipe.protocol].metrics if row.rounds else ()
+    sample = sample_of(row.rounds[0].scores, groups) if groups else None
+    for metric in metrics:
+        found[metric] = [] if sample is None else _metric(sample, metric, trials)
+    return {name: describe(values) for name, values in found.items()}
+
+
+def comment_distributions(row: CommentRow, pull_requests: Iterable[str] | None = None) -> dict[str, Distribution]:
+    """The same for a row of the golden-comments protocol, whose metrics are precision, recall and f."""
+    trials = _scored(row.trials, pull_requests)
+    found = _measured(trials)
+    for metric in COMMENT_METRICS:
+        found[metric] = [getattr(row.counted[each.round, each.pull_request], metric) for each in trials]
+    return {name: describe(values) for name, values in found.items()}
+
+
+def _scored(trials: Iterable[Trial], pull_requests: Iterable[str] | None) -> list[Trial]:
     wanted = None if pull_requests is None else set(pull_requests)
-    trials = [each for each in row.trials if each.scored and (wanted is None or each.pull_request in wanted)]
-    found: dict[str, list[float | None]] = {
+    return [each for each in trials if each.scored and (wanted is None or each.pull_request in wanted)]
+
+
+def _measured(trials: Sequence[Trial]) -> dict[str, list[float | None]]:
+    return {
         "review_ms": [_valid(each.review_ms) for each in trials],
         **{name: [_usage(each, name) for each in trials] for name in TOKEN_METRICS},
         "cost_usd": [
@@ -31,12 +55,6 @@ def trial_distributions(row: Row, pull_requests: Iterable[str] | None = None) ->
             for each in trials
         ],
     }
-    groups = {each.number: each.group for each in row.rounds if each.group is not None and each.scored}
-    metrics = RANKINGS[row.rounds[0].scores.arrays.recipe.protocol].metrics if row.rounds else ()
-    sample = sample_of(row.rounds[0].scores, groups) if groups else None
-    for metric in metrics:
-        found[metric] = [] if sample is None else _metric(sample, metric, trials)
-    return {name: describe(values) for name, values in found.items()}
 
 
 def _metric(sample: Sample, metric: str, trials: Sequence[Trial]) -> list[float | None]:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from crb_core.errors import CrbError, InputError, Where
-from crb_core.formats.strict_json import field_path, load_json
+from crb_core.formats.strict_json import field_path, load_json, read_bytes
 
 __all__ = ["Problems", "load_toml"]
 
@@ -27,10 +27,16 @@ class Problems:
         self.found: list[CrbError] = []
 
     def add(
-        self, problem: str, *, file: Path | str | None = None, field: str | None = None, remedy: str | None = None
+        self,
+        problem: str,
+        *,
+        file: Path | str | None = None,
+        line: int | None = None,
+        field: str | None = None,
+        remedy: str | None = None,
     ) -> None:
         """Note one problem with its place and remedy."""
-        where = Where(file=str(file) if file is not None else None, field=field)
+        where = Where(file=str(file) if file is not None else None, line=line, field=field)
         self.found.append(InputError(problem, where=where, remedy=remedy))
 
     def note(self, error: CrbError) -> None:
@@ -53,6 +59,15 @@ class Problems:
         try:
             _refuse_devices(path)
             return load_json(path)
+        except CrbError as error:
+            self.note(error)
+            return None
+
+    def content(self, path: Path) -> bytes | None:
+        """The bytes of a file, one more than is allowed at most, or None after noting why it cannot be read."""
+        try:
+            _refuse_devices(path)
+            return read_bytes(path, str(path))
         except CrbError as error:
             self.note(error)
             return None

@@ -143,25 +143,36 @@ class ImportedReviews:
 
 
 class JsonFile:
-    """One JSON file while it is read: wrong values become located problems, and reading goes on."""
+    """One JSON file while it is read: wrong values become located problems, and reading goes on.
+
+    ``line`` (from 1) is the line that is read of a file with one value a line.
+    """
 
     def __init__(self, path: Path, problems: Problems, irregularities: Irregularities) -> None:
         self.path = path
         self.problems = problems
         self.irregularities = irregularities
+        self.line: int | None = None
 
     def load(self) -> Any:
         """The value, or None after noting why it cannot be read (then ``problems`` has grown)."""
         return self.problems.json(self.path)
 
     def wrong(self, problem: str, *parts: str | int, remedy: str | None = None) -> None:
-        self.problems.add(problem, file=self.path, field=field_path(parts) or None, remedy=remedy)
+        self.problems.add(problem, file=self.path, line=self.line, field=field_path(parts) or None, remedy=remedy)
 
     def odd(self, kind: str, problem: str, *parts: str | int) -> None:
-        self.irregularities.add(kind, problem, file=self.path, field=field_path(parts) or None)
+        self.irregularities.add(kind, problem, file=self.path, field=self._place(parts) or None)
 
     def unknown(self, item: Mapping[str, Any], known: Iterable[str], *parts: str | int) -> None:
-        self.irregularities.unknown_fields(item, known, file=self.path, field=field_path(parts))
+        self.irregularities.unknown_fields(item, known, file=self.path, field=self._place(parts))
+
+    def _place(self, parts: Sequence[str | int]) -> str:
+        """Like errors, which have a line of their own: ``line 3, field location.range``."""
+        path = field_path(parts)
+        if self.line is None:
+            return path
+        return f"line {self.line}, field {path}" if path else f"line {self.line}"
 
     def object(self, value: Any, *parts: str | int) -> dict[str, Any] | None:
         if isinstance(value, dict):

@@ -1,16 +1,21 @@
-"""reviewdog's rdjson (``DiagnosticResult``): every diagnostic is one finding.
+"""reviewdog's rdjson (``DiagnosticResult``) and rdjsonl (one diagnostic a line): every diagnostic is one finding.
 
 Lines count from 1; the end of a range is exclusive in columns, so an end at column 1 means the line before it.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from crb_core.errors import InputError, Where
 from crb_core.formats.imported import ImportedCandidate, JsonFile
 from crb_core.formats.located import Places
+from crb_core.formats.strict_json import MAX_BYTES, load_json
 
-__all__ = ["read"]
+__all__ = ["Lines", "load", "read"]
+
+_LINES_SUFFIXES = (".rdjsonl", ".jsonl")
 
 _RESULT_FIELDS = ("diagnostics", "source", "severity")
 _FIELDS = (
@@ -27,8 +32,51 @@ _FIELDS = (
 )
 
 
+class Lines(list[tuple[int, Any]]):
+    """The values of a file with one diagnostic a line, each with its line (from 1)."""
+
+
+def load(file: JsonFile) -> Any:
+    """The value of an rdjson file, or the ``Lines`` of an rdjsonl file; None after noting why it cannot be read.
+
+    A file is rdjsonl by its ending, or where its first line is a diagnostic of its own. One without lines has none.
+    """
+    data = file.problems.content(file.path)
+    if data is None:
+        return None
+    if not file.path.name.endswith(_LINES_SUFFIXES) and not _begins_with_a_diagnostic(data):
+        return file.load()
+    if len(data) > MAX_BYTES:
+        file.wrong(f"the file is larger than {MAX_BYTES} bytes", remedy="Split it or remove data")
+        return None
+    lines = Lines()
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if line.strip():
+            try:
+                lines.append((number, load_json(line, str(file.path))))
+            except InputError as error:
+                where = replace(error.where or Where(file=str(file.path)), line=number)
+                file.problems.note(InputError(error.problem, where=where, remedy=error.remedy))
+    return lines
+
+
+def _begins_with_a_diagnostic(data: bytes) -> bool:
+    try:
+        first = load_json(data.lstrip().split(b"\n", 1)[0])
+    except InputError:
+        return False
+    return isinstance(first, dict) and "diagnostics" not in first and not {"message", "location"}.isdisjoint(first)
+
+
 def read(file: JsonFile, value: Any, places: Places) -> list[ImportedCandidate]:
-    """The diagnostics of a result, in order."""
+    """The diagnostics of a result or of lines, in order."""
+    if isinstance(value, Lines):
+        found = []
+        for number, item in value:
+            file.line = number
+            found += _diagnostic(file, item, (), places)
+        file.line = None
+        return found
     result = file.object(value)
     if result is None:
         return []
@@ -36,15 +84,17 @@ def read(file: JsonFile, value: Any, places: Places) -> list[ImportedCandidate]:
     places.document.update({name: result[name] for name in ("source", "severity") if name in result})
     found = []
     for number, item in enumerate(file.array(result.get("diagnostics"), "diagnostics") or ()):
-        at = ("diagnostics", number)
-        diagnostic = file.object(item, *at)
-        if diagnostic is None:
-            continue
-        file.unknown(diagnostic, _FIELDS, *at)
-        candidate = _candidate(file, diagnostic, at, places)
-        if candidate is not None:
-            found.append(candidate)
+        found += _diagnostic(file, item, ("diagnostics", number), places)
     return found
+
+
+def _diagnostic(file: JsonFile, item: Any, at: tuple[str | int, ...], places: Places) -> list[ImportedCandidate]:
+    diagnostic = file.object(item, *at)
+    if diagnostic is None:
+        return []
+    file.unknown(diagnostic, _FIELDS, *at)
+    candidate = _candidate(file, diagnostic, at, places)
+    return [] if candidate is None else [candidate]
 
 
 def _candidate(

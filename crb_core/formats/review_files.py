@@ -32,12 +32,16 @@ __all__ = ["REVIEW_FORMATS", "ReviewFormat", "read_review_files"]
 
 @dataclass(frozen=True, kw_only=True)
 class ReviewFormat:
-    """One file format. ``read`` gives the candidates of a file; ``suffixes`` are its files' endings in a folder."""
+    """One file format. ``read`` gives the candidates of a file; ``suffixes`` are its files' endings in a folder.
+
+    ``load`` gives what ``read`` takes: the file's JSON value, unless the format is more than that.
+    """
 
     name: str
     title: str
     suffixes: tuple[str, ...]
     read: Callable[[JsonFile, Any, Places], list[ImportedCandidate]]
+    load: Callable[[JsonFile], Any] = JsonFile.load
 
 
 REVIEW_FORMATS: Mapping[str, ReviewFormat] = MappingProxyType(
@@ -48,7 +52,11 @@ REVIEW_FORMATS: Mapping[str, ReviewFormat] = MappingProxyType(
                 name="sarif", title="SARIF 2.1.0", suffixes=(".sarif.json", ".sarif", ".json"), read=sarif.read
             ),
             ReviewFormat(
-                name="rdjson", title="reviewdog rdjson", suffixes=(".rdjson.json", ".rdjson", ".json"), read=rdjson.read
+                name="rdjson",
+                title="reviewdog rdjson",
+                suffixes=(".rdjson.json", ".rdjsonl", ".rdjson", ".jsonl", ".json"),
+                read=rdjson.read,
+                load=rdjson.load,
             ),
             ReviewFormat(
                 name="github-review-comments",
@@ -96,7 +104,7 @@ def read_review_files(
     for each in owned:
         file = JsonFile(each.path, problems, irregularities)
         before = len(problems.found)
-        value = file.load()
+        value = known.load(file)
         if len(problems.found) > before:
             continue
         places = Places(file=file, agent=each.agent, root=root, login=login)

@@ -74,6 +74,7 @@ class ReviewBenchText:
     entries: tuple[CorpusEntry, ...]
     subsets: dict[str, tuple[str, ...]]
     irregularities: tuple[str, ...]
+    protocol: str = PROTOCOL
 
     def golden_file(self, key: str) -> Path:
         return self.folder / "golden" / f"{key}.json"
@@ -93,7 +94,7 @@ class ReviewBenchText:
             name=name,
             version=version or fingerprint(content)[:12],
             title=title or name,
-            protocol=PROTOCOL,
+            protocol=self.protocol,
             source=source,
             source_template=source_template,
             producers=_producers(self.entries),
@@ -138,13 +139,15 @@ def read_reviewbench(
     version: str | None = None,
     source: Literal["mirror", "git", "none"] = "none",
     source_template: str | None = None,
+    protocol: str = PROTOCOL,
 ) -> tuple[Corpus, tuple[str, ...]]:
     """Read a ReviewBench folder as a corpus, with the irregularities to report.
 
+    ``protocol`` is what its findings are for: reviewbench, or answer-key (tp: a defect, fp: an intended trade-off).
     InputError names the first problem and says how many more there are.
     """
     problems = Problems()
-    text = read_reviewbench_text(folder, problems)
+    text = read_reviewbench_text(folder, problems, protocol=protocol)
     problems.raise_first()
     if text is None:
         raise InputError("the corpus cannot be read", where=Where(file=str(folder)))
@@ -152,7 +155,7 @@ def read_reviewbench(
     return corpus, text.irregularities
 
 
-def read_reviewbench_text(folder: Path, problems: Problems) -> ReviewBenchText | None:
+def read_reviewbench_text(folder: Path, problems: Problems, *, protocol: str = PROTOCOL) -> ReviewBenchText | None:
     """Read manifest and golden files, noting every problem; None if the manifest itself is unusable."""
     manifest = _manifest(folder)
     raw = problems.json(manifest)
@@ -184,7 +187,9 @@ def read_reviewbench_text(folder: Path, problems: Problems) -> ReviewBenchText |
                 remedy="Remove one of them",
             )
             continue
-        golden = _golden(folder / "golden" / f"{pull_request.key}.json", pull_request, manifest, field, problems)
+        golden = _golden(
+            folder / "golden" / f"{pull_request.key}.json", pull_request, manifest, field, protocol, problems
+        )
         if golden is not None:
             entries.append(CorpusEntry(pull_request=pull_request, golden=golden))
     for path in sorted((folder / "golden").glob("*.json")):
@@ -196,6 +201,7 @@ def read_reviewbench_text(folder: Path, problems: Problems) -> ReviewBenchText |
         entries=tuple(entries),
         subsets=_subsets(manifest.parent / "test" / "test.json", set(seen), problems),
         irregularities=tuple(irregularities),
+        protocol=protocol,
     )
 
 
@@ -254,7 +260,7 @@ def _name_as_manifest(problems: Problems, start: int, field: str) -> None:
 
 
 def _golden(
-    path: Path, pull_request: PullRequest, manifest: Path, field: str, problems: Problems
+    path: Path, pull_request: PullRequest, manifest: Path, field: str, protocol: str, problems: Problems
 ) -> tuple[GoldenFinding, ...] | None:
     if not path.is_file():
         problems.add(
@@ -284,7 +290,7 @@ def _golden(
                 remedy="Correct the one that is wrong",
             )
     return golden_from_json(
-        list(text.findings), file=path, protocol=PROTOCOL, problems=problems, check_path=path_problem
+        list(text.findings), file=path, protocol=protocol, problems=problems, check_path=path_problem
     )
 
 

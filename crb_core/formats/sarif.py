@@ -101,6 +101,9 @@ class _Run:
         if locations:
             first = self._file.array(locations, *at, "locations")
             location = self._file.object(first[0], *path_at) if first else None
+            if first and len(first) > 1:
+                problem = f"it has {len(first)} locations: the first is its place, the others stay in its record"
+                self._file.odd("result with several locations", problem, *at, "locations")
             physical = location.get("physicalLocation") if location is not None else None
             if physical is not None:
                 path_at = (*path_at, "physicalLocation")

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from crb_core.errors import InputError, Where
 
-__all__ = ["MAX_BYTES", "MAX_DEPTH", "field_path", "load_json"]
+__all__ = ["MAX_BYTES", "MAX_DEPTH", "field_path", "load_json", "read_bytes"]
 
 #: Largest file that is read, in bytes.
 MAX_BYTES = 256 * 1024 * 1024
@@ -63,7 +63,7 @@ def load_json(
     """
     if isinstance(source, Path):
         name = name or str(source)
-        data = _read(source, name, max_bytes)
+        data = read_bytes(source, name, max_bytes)
     else:
         name = name or "JSON text"
         data = source
@@ -89,7 +89,8 @@ def load_json(
     return value
 
 
-def _read(path: Path, name: str, max_bytes: int) -> bytes:
+def read_bytes(path: Path, name: str, max_bytes: int = MAX_BYTES) -> bytes:
+    """The file's bytes, one more than ``max_bytes`` at most; InputError where it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(max_bytes + 1)

@@ -8,6 +8,8 @@ from sqlalchemy import Connection, select
 
 from crb_core.golden_leaderboard import CommentTrial
 from crb_core.protocols.golden_comments import RecordedLists
+from crb_core.rows import Trial
+from crb_core.store.measured import Reviews
 from crb_core.store.results import StoredJudge, SweepResults, TrialResult, load_results
 from crb_core.store.tables import (
     CorrespondenceRow,
@@ -58,10 +60,16 @@ def load_comment_trials(
         .where(mine, correspondences.c.probability.is_not(None))
     ):
         probabilities.setdefault(row.trial_id, {})[row.candidate, row.golden] = row.probability
+    reviews = Reviews(connection, sweep_id, trials.c.sweep_id == sweep_id, results.builds)
     by_build: dict[str, list[CommentTrial]] = {build.build_id: [] for build in results.builds}
     for trial in results.trials:
         by_build[trial.build_id].append(
-            _trial(trial, documents.get(trial.trial_id, {}), probabilities.get(trial.trial_id, {}))
+            _trial(
+                trial,
+                documents.get(trial.trial_id, {}),
+                probabilities.get(trial.trial_id, {}),
+                reviews.of_trial(trial.trial_id, trial.build_id),
+            )
         )
     return results, by_build
 
@@ -79,7 +87,12 @@ def scorable_pull_requests(connection: Connection, sweep_id: str) -> tuple[str, 
     return tuple(row.key for row in rows)
 
 
-def _trial(trial: TrialResult, document: dict[str, Any], probabilities: dict[tuple[int, int], float]) -> CommentTrial:
+def _trial(
+    trial: TrialResult,
+    document: dict[str, Any],
+    probabilities: dict[tuple[int, int], float],
+    review: dict[str, Any],
+) -> CommentTrial:
     record = document.get("recorded")
     recorded = None
     if trial.judged is not None and isinstance(record, dict) and all(name in record for name in _LISTS):
@@ -96,4 +109,11 @@ def _trial(trial: TrialResult, document: dict[str, Any], probabilities: dict[tup
         golden_categories={int(place): name for place, name in document.get("golden_categories", {}).items()},
         recorded=recorded,
         probabilities=probabilities,
+        review=Trial(
+            pull_request=trial.pull_request,
+            round=trial.round,
+            scored=trial.judged is not None,
+            problem=trial.problem,
+            **review,
+        ),
     )

@@ -46,7 +46,7 @@ from crb_core.store.tables import (
 from crb_core.strata import LABEL_FILTERS
 from crb_core.usage import JudgeCosts, UsageRecord
 
-__all__ = ["StoredSweep", "judge_costs", "load_sweep"]
+__all__ = ["Reviews", "StoredSweep", "judge_costs", "load_sweep"]
 
 attempts = core(AttemptRow)
 builds = core(AgentBuildRow)
@@ -201,7 +201,7 @@ def _load_sweep(connection: Connection, sweep_id: str, judge: StoredJudge) -> St
     found = list(stored.values())
     names = {row_id: build.build_id for row_id, build in stored.items()}
     judged = _judged(connection, in_scope, judge.judge_id)
-    reviews = _Reviews(connection, sweep_id, in_scope, found)
+    reviews = Reviews(connection, sweep_id, in_scope, found)
     problems = trial_problems(connection, sweep_id, judge.judge_id)
     by_build: dict[str, list[Trial]] = {build.build_id: [] for build in found}
     for row in rows:
@@ -314,7 +314,7 @@ def _label_text(connection: Connection) -> Any:
     return cast(func.json_build_array(*(document[name] for name in _LABEL)), String)
 
 
-class _Reviews:
+class Reviews:
     """Times and usage of the attempts of each trial."""
 
     def __init__(self, connection: Connection, sweep_id: str, in_scope: Any, known: Iterable[AgentBuild]) -> None:

@@ -74,6 +74,11 @@ class Store:
             yield
         except OperationalError as error:
             cause = str(error.orig).strip().splitlines()[0]
+            if cause.startswith(("no such table", "no such column")):
+                raise StoreError(
+                    f"The store {self.url} was made by an unreleased version of crb ({cause})",
+                    remedy="Move it away, or set CRB_HOME to another folder",
+                ) from error
             remedy = "Check that the store's server runs and that CRB_STORE_URL is right"
             if self.is_sqlite:
                 remedy = _SQLITE_REMEDIES.get(cause, "Check the folder of CRB_HOME and the space on its disk")

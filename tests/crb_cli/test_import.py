@@ -176,6 +176,57 @@ def test_a_row_with_missing_reviews_is_not_ranked(crb: Crb, benchmark: Path) -> 
     assert "unranked: 1 of 2 reviews have no score" in row["marks"]
 
 
+def test_golden_comments_are_compared(crb: Crb, benchmark: Path) -> None:
+    """On the reviews that both have, counted inside the profile; what was not scored by both is said."""
+    _import(crb, benchmark)
+    found = crb.json("leaderboard", "compare", "alpha", "beta", "--profile", "none")
+    counting = [found[name] for name in ("protocol", "counting", "profile", "dedup")]
+    assert counting == ["golden-comments", "strict", None, True]
+    assert {each["reason"] for each in found["comparisons"]} == {
+        "no pull request was scored in the same round for both"
+    }
+    assert "unranked: 1 of 2 reviews have no score" in found["other"]["marks"]
+    shared = crb.json("leaderboard", "compare", "alpha", "beta", "--profile", "none", "--allow-partial", "--no-dedup")
+    recall = [each for each in shared["comparisons"] if each["metric"] == "recall"]
+    assert [(each["difference"], each["p"], each["pull_requests"]) for each in recall] == [(0.0, 1.0, 1)] * 2
+    assert shared["dedup"] is False
+    assert shared["tokens_per_review"]["reason"] == "no review reported tokens"
+
+
+def test_golden_comments_have_distributions_and_usage(crb: Crb, benchmark: Path) -> None:
+    """Of each trial's metrics; times and tokens where they were measured, else absent with the reason."""
+    _import(crb, benchmark)
+    arguments = ("--agent", "alpha", "--profile", "all")
+    (row,) = crb.json("leaderboard", "distributions", *arguments, "--pull-request", samples.KEY)["rows"]
+    assert {row["distributions"][name]["p50"] for name in ("precision", "recall", "f")} == {0.75}
+    assert row["distributions"]["review_ms"]["reason"] == "only 0 of 1 scored trials measured it"
+    usage = crb.json("leaderboard", "usage", *arguments)["rows"][0]
+    assert usage["efficiency"]["ms_per_finding"]["reason"] == "only 0 of 2 scored reviews have a measured time"
+    with sqlite3.connect(crb.home / "crb.sqlite") as connection:
+        connection.execute("UPDATE attempt SET review_ms = 1500.0, usage = ?", (json.dumps({"total_tokens": 40}),))
+    (row,) = crb.json("leaderboard", "distributions", *arguments)["rows"]
+    assert (row["distributions"]["review_ms"]["p95"], row["distributions"]["review_ms"]["measured"]) == (1500.0, 2)
+    usage = crb.json("leaderboard", "usage", *arguments)["rows"][0]
+    assert usage["usage"]["metrics"]["total_tokens"]["total"] == 80
+
+
+@pytest.mark.parametrize("command", [("published",), ("compare", "alpha", "beta")])
+def test_an_unknown_producer_of_golden_comments_is_refused(crb: Crb, benchmark: Path, command: tuple[str, ...]) -> None:
+    """It would leave nothing to find."""
+    _import(crb, benchmark)
+    code, _, err = crb("leaderboard", *command, "--producer", "nobody")
+    assert code == 1
+    assert "no golden finding is of the producer 'nobody'" in err
+
+
+def test_golden_comments_have_no_ablation(crb: Crb, benchmark: Path) -> None:
+    """One plain sentence, with what to do."""
+    _import(crb, benchmark)
+    code, _, err = crb("leaderboard", "ablation")
+    assert code == 1
+    assert "golden comments have one producer each" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -225,6 +276,40 @@ def test_a_reviewbench_corpus_with_a_review_and_its_details(crb: Crb, reviewbenc
     assert "duration includes retries" in row["marks"]
     trial = crb.json("trial", "show", "1")
     assert trial["attempts"][0]["usage"] == {"total_tokens": 1200, "cost_usd": 0.02}
+
+
+def test_reviewbench_findings_may_be_an_answer_key(crb: Crb, reviewbench: Path) -> None:
+    """The same files for the other protocol, under a name of their own, with that protocol's severities."""
+    golden = next((reviewbench / "corpus" / "golden").glob("*.json"))
+    value = json.loads(golden.read_text())
+    folder = reviewbench / "corpus"
+    plain = crb.json("corpus", "import", "reviewbench", folder, "--name", "rb")
+    keyed = crb.json("corpus", "import", "reviewbench", folder, "--name", "rk", "--protocol", "answer-key")
+    assert (plain["protocol"], keyed["protocol"]) == ("reviewbench", "answer-key")
+    assert plain["fingerprint"] == keyed["fingerprint"]
+    code, _, err = crb("corpus", "import", "reviewbench", folder, "--name", "rb", "--protocol", "answer-key")
+    assert code == 1
+    assert "is stored for the protocol reviewbench, not answer-key" in err
+    value["findings"][0]["severity"] = "critical"
+    golden.write_text(json.dumps(value))
+    code, _, err = crb("corpus", "import", "reviewbench", folder, "--name", "x")
+    assert code == 1
+    assert "is no severity of the protocol reviewbench" in err
+    assert crb.json("corpus", "import", "reviewbench", folder, "--name", "x", "--protocol", "answer-key")["new"]
+
+
+@pytest.mark.parametrize(
+    ("format_name", "protocol"),
+    [("reviewbench", "golden-comments"), ("reviewbench", "x"), ("golden-comments", "answer-key")],
+)
+def test_a_corpus_format_has_its_protocols(
+    crb: Crb, reviewbench: Path, benchmark: Path, format_name: str, protocol: str
+) -> None:
+    """Another one is refused with what can be chosen."""
+    folder = reviewbench / "corpus" if format_name == "reviewbench" else benchmark
+    code, _, err = crb("corpus", "import", format_name, folder, "--name", "x", "--protocol", protocol)
+    assert code == 1
+    assert "cannot be scored by the protocol" in err
 
 
 def test_the_same_reviewbench_corpus_with_another_mirror_keeps_its_identity(crb: Crb, reviewbench: Path) -> None:

@@ -132,3 +132,14 @@ def test_golden_comments_take_profile_and_dedup(tmp_path):
     assert (every["profile"], every["dedup"]) == ("all", False)
     assert (every["micro"]["overall"]["tp"], every["micro"]["overall"]["fp"]) == (1, 1)
     assert "profile: core" in run(path)
+
+
+def test_an_unknown_producer_is_refused(bundle):
+    """As on the leaderboard: a filter that no golden finding passes is a mistake, not a score of nothing."""
+    content = json.loads(bundle.read_text())
+    content["pull_requests"][0]["golden"][0]["producer"] = "people"
+    bundle.write_text(json.dumps(content))
+    assert json.loads(run(bundle, "--json", "--producer", "people"))["filters"] == {"producer": ["people"]}
+    with pytest.raises(InputError, match="no golden finding is of the producer 'nobody'") as caught:
+        run(bundle, "--producer", "nobody")
+    assert "people" in (caught.value.remedy or "")

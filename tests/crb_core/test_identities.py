@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
+from pathlib import Path
+
 import pytest
 
 from crb_core.agent import AgentBuild, ModelRole
@@ -82,6 +87,19 @@ def test_the_documented_example_hashes_as_documented(letter):
     documented = (crb_core.identity.__doc__ or "").replace("\n    ", "")
     assert canonical_json(identity.canonical()) in documented
     assert identity.sha256 in documented
+
+
+def test_the_example_in_the_documents_hashes_as_documented():
+    """Whoever follows docs/formats.md gets the hash that it names."""
+    page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
+    example = re.search(r'^\{"crb.row-identity/1".*$', page, re.MULTILINE)
+    assert example is not None
+    named = re.search(r"SHA-256 `([0-9a-f]{64})`", page[example.end() :])
+    assert named is not None
+    assert hashlib.sha256(example[0].encode()).hexdigest() == named[1]
+    fields = json.loads(example[0])["crb.row-identity/1"]
+    fields["model_roles"] = [{"role": role, "model": model} for role, model in fields["model_roles"]]
+    assert RowIdentity.model_validate(fields).sha256 == named[1]
 
 
 def test_every_field_changes_the_hash():

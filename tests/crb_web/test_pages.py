@@ -183,3 +183,11 @@ def test_every_page_has_a_name_for_every_field(served):
         for _, attributes in elements.elements:
             for name in (attributes.get("aria-labelledby") or "").split():
                 assert name in identifiers
+
+
+def test_the_slider_holds_every_beta_that_is_allowed(served):
+    """A browser would cut a value above the slider's end, and submit another than the address says."""
+    for beta in ("0.1", "0.37", "4", "10"):
+        slider = next(each for each in Page(page(served, "/", beta=beta)).all("input") if each["name"] == "beta")
+        assert float(slider["min"]) <= float(slider["value"]) == float(beta) <= float(slider["max"])
+        assert slider["step"] == "any"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,20 @@ def test_sarif(tmp_path: Path) -> None:
     assert found.reviews[0].source["tools"] == [{"name": "lintish"}]
 
 
+def test_a_sarif_result_with_several_locations_is_reported(tmp_path: Path) -> None:
+    """One finding at the first location; the others stay in its record."""
+    value = samples.sarif()
+    result = value["runs"][0]["results"][0]
+    result["locations"] = [result["locations"][0], {"physicalLocation": {"artifactLocation": {"uri": "src/z.py"}}}]
+    found = read(tmp_path, "sarif", value)
+    assert len(places(found)) == 4
+    odd = [each for each in found.irregularities if each.kind == "result with several locations"]
+    assert [(each.field, each.problem.split(":")[0]) for each in odd] == [
+        ("runs[0].results[0].locations", "it has 2 locations")
+    ]
+    assert (found.reviews[0].candidates[0].source or {})["record"]["locations"] == result["locations"]
+
+
 def test_sarif_of_another_version_is_refused(tmp_path: Path) -> None:
     """2.0 has another shape."""
     with pytest.raises(InputError, match=r"the version is '2.0.0', not 2.1.0"):
@@ -73,6 +88,56 @@ def test_rdjson(tmp_path: Path) -> None:
     ]
     assert kinds(found) == {"finding without lines": 1}
     assert (found.reviews[0].candidates[0].source or {})["rule"] == "E1"
+
+
+def write_lines(tmp_path: Path, name: str, *lines: object) -> Path:
+    path = tmp_path / name
+    path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+    return path
+
+
+@pytest.mark.parametrize("name", ["k.rdjsonl", "k.jsonl", "k.json"])
+def test_rdjsonl_is_the_same_review(tmp_path: Path, name: str) -> None:
+    """One diagnostic a line, blank lines between them, told by the file's ending or by its first line."""
+    diagnostics = samples.rdjson()["diagnostics"]
+    path = write_lines(tmp_path, name, diagnostics[0], "", *diagnostics[1:])
+    found = read_review_files("rdjson", path, keys=["k"], agent="alpha")
+    assert places(found) == places(read(tmp_path, "rdjson", samples.rdjson()))
+    assert [(each.kind, each.field) for each in found.irregularities] == [("finding without lines", "line 4")]
+    single = write_lines(tmp_path, name, diagnostics[0])
+    assert len(places(read_review_files("rdjson", single, keys=["k"], agent="alpha"))) == 1
+
+
+def test_an_empty_rdjsonl_file_is_a_review_without_findings(tmp_path: Path) -> None:
+    """As the format has it; an empty rdjson file is none."""
+    folder = tmp_path / "alpha"
+    folder.mkdir()
+    (folder / "k.rdjsonl").write_text("")
+    assert read_review_files("rdjson", tmp_path, keys=["k"]).reviews[0].candidates == ()
+    (folder / "k.rdjsonl").rename(folder / "k.json")
+    with pytest.raises(InputError, match="the file is empty"):
+        read_review_files("rdjson", tmp_path, keys=["k"])
+
+
+@pytest.mark.parametrize(
+    ("line", "problem", "field"),
+    [
+        ("[1]", "this must be an object", None),
+        ('{"message": "m", "location": {"path": "../x"}}', "part", "location.path"),
+        ('{"message": 3, "location": {"path": "x"}}', "this must be text", "message"),
+        ('{"message": "m", ', "JSON", None),
+        ('{"message": "m", "message": "n"}', "twice", None),
+        ('{"message": "m", "location": {"path": "x", "range": {"start": {"line": NaN}}}}', "NaN", None),
+    ],
+)
+def test_a_wrong_line_of_rdjsonl_is_named(tmp_path: Path, line: str, problem: str, field: str | None) -> None:
+    """With its own line, and nothing is imported."""
+    path = write_lines(tmp_path, "k.rdjsonl", samples.rdjson()["diagnostics"][0], "", line)
+    with pytest.raises(InputError) as caught:
+        read_review_files("rdjson", path, keys=["k"], agent="alpha")
+    assert caught.value.where is not None
+    assert (caught.value.where.line, problem in caught.value.problem) == (3, True), caught.value
+    assert field is None or caught.value.where.field == field
 
 
 def test_github_review_comments(tmp_path: Path) -> None:

@@ -1,0 +1,116 @@
+"""A sweep of golden comments has its own table, and the numbers of the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from crb_cli.main import app
+from crb_core.corpus import Corpus, CorpusEntry
+from crb_core.finding import CandidateFinding, GoldenFinding, Label, TpFp
+from crb_core.formats.imported import ImportedCandidate, ImportedJudgment, ImportedPair, ImportedReview
+from crb_core.pull_request import PullRequest
+from crb_core.store import open_store
+from crb_core.store.imports import import_corpus, import_reviews
+from tests.crb_web.conftest import client_of
+
+
+def _corpus() -> Corpus:
+    return Corpus(
+        name="comments",
+        version="1",
+        title="Comments",
+        source="none",
+        protocol="golden-comments",
+        entries=tuple(
+            CorpusEntry(
+                pull_request=PullRequest.model_validate(
+                    {
+                        "key": f"acme_shop_{number}",
+                        "repo": "https://github.com/acme/shop",
+                        "number": number,
+                        "base": None,
+                        "head": None,
+                        "title": "t",
+                    }
+                ),
+                golden=tuple(
+                    GoldenFinding(
+                        message=f"{text} {number}",
+                        producer="people",
+                        label=Label(tp_fp=TpFp.TP, severity="High", category=category),
+                    )
+                    for text, category in (("one", "bug"), ("two", "security"))
+                ),
+            )
+            for number in (1, 2, 3)
+        ),
+    )
+
+
+def _review(number: int) -> ImportedReview:
+    return ImportedReview(
+        agent="alpha",
+        pull_request=f"acme_shop_{number}",
+        round=1,
+        candidates=tuple(
+            ImportedCandidate(finding=CandidateFinding(message=text, producer="alpha")) for text in ("a", "b", "c")
+        ),
+        judgments=(
+            ImportedJudgment(
+                judge="people",
+                description={"kind": "imported", "name": "people"},
+                classifies=False,
+                pairs=(ImportedPair(candidate=0, golden=0),),
+                classifications=(),
+            ),
+        ),
+    )
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    store = open_store(f"sqlite:///{tmp_path / 'crb.sqlite'}")
+    with store.write() as connection:
+        corpus_id = import_corpus(connection, _corpus(), {"files": {}}, "x").corpus_id
+        reviews = [_review(number) for number in (1, 2, 3)]
+        import_reviews(connection, reviews, name="comments", corpus_id=corpus_id, format_name="x", record={"files": {}})
+    store.close()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("query", "arguments"),
+    [
+        ({}, []),
+        ({"profile": "all", "beta": "2"}, ["--profile", "all", "--beta", "2"]),
+        ({"compatible": "true"}, ["--compatible"]),
+        ({"no_dedup": "true", "category": "bug"}, ["--no-dedup", "--category", "bug"]),
+    ],
+)
+def test_counted_as_the_command_line_counts(home: Path, monkeypatch: Any, query: Any, arguments: list[str]) -> None:
+    """Strict and compatible, and the page shows the counts."""
+    monkeypatch.setenv("CRB_HOME", str(home))
+    printed = CliRunner().invoke(app, ["leaderboard", *arguments, "--json"], catch_exceptions=False)
+    assert printed.exit_code == 0, printed.output
+    with client_of(home) as client:
+        answer = client.get("/api/v1/leaderboard", params=query)
+        assert answer.json() == {"leaderboards": [json.loads(printed.output)]}
+        row = answer.json()["leaderboards"][0]["rows"][0]
+        shown = client.get("/", params=query)
+        assert shown.status_code == 200
+        for name in ("tp", "fp", "fn"):
+            assert f'<td class="value">{row[name]}</td>' in shown.text
+        for path in (f"/sweeps/comments/rows/{row['build']}", "/sweeps/comments/pull-requests/acme_shop_1"):
+            assert client.get(path).status_code == 200
+
+
+def test_options_of_other_protocols_are_refused(home: Path) -> None:
+    """None of them is ignored."""
+    with client_of(home) as client:
+        for query in ("exclude_producer=people", "sort=grounded_f", "beta=9", "compatible=true&beta=2", "profile=no"):
+            assert client.get(f"/api/v1/leaderboard?{query}").status_code == 400, query
