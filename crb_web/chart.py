@@ -74,8 +74,11 @@ def _axes() -> list[Markup]:
     parts.append(
         Markup('<text class="axis" x="{}" y="{}" text-anchor="middle">recall</text>').format(_x(0.5), HEIGHT - 8)
     )
-    upright = '<text class="axis" x="14" y="{0}" text-anchor="middle" transform="rotate(-90 14 {0})">precision</text>'
-    parts.append(Markup(upright).format(middle))
+    parts.append(
+        Markup(
+            '<text class="axis" x="14" y="{0}" text-anchor="middle" transform="rotate(-90 14 {0})">precision</text>'
+        ).format(middle)
+    )
     return parts
 
 

@@ -23,7 +23,8 @@ def write_commits(git: Git, text: PullRequestText) -> tuple[str, str]:
     Blobs are the files' bytes as they are, modes come from the text's list of executables, and the commits are written
     byte by byte. Raises InputError where the patch does not apply or leads to something that is no text.
     """
-    with tempfile.TemporaryDirectory(prefix="crb-index-") as scratch:
+    # Inside the repository that is being built, which the next builder removes if this one is killed.
+    with tempfile.TemporaryDirectory(prefix="index-", dir=git.git_dir) as scratch:
         index = Path(scratch) / "index"
         base_tree = _base_tree(git, text, index)
         base = _commit(git, base_tree, None, f"Before: {text.title}", _BASE_TIME)

@@ -22,8 +22,6 @@ __all__ = ["HEAD", "stored_revision", "upgrade"]
 #: The schema revision that this version of crb writes; a test holds it against the migrations.
 HEAD = "0001"
 
-_VERSION_TABLE = "alembic_version"
-
 
 def stored_revision(store: Store) -> str | None:
     """The revision of a store; None for an empty one."""
@@ -32,9 +30,9 @@ def stored_revision(store: Store) -> str | None:
 
 
 def _revision(connection: Connection) -> str | None:
-    if not inspect(connection).has_table(_VERSION_TABLE):
+    if not inspect(connection).has_table("alembic_version"):
         return None
-    return connection.execute(text(f"SELECT version_num FROM {_VERSION_TABLE}")).scalar_one_or_none()
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
 
 
 def upgrade(store: Store) -> None:
@@ -71,7 +69,7 @@ def _require_empty(store: Store) -> None:
     with store.read() as connection:
         found = inspect(connection)
         # Another crb may be making the tables right now.
-        foreign = [] if found.has_table(_VERSION_TABLE) else found.get_table_names()
+        foreign = [] if found.has_table("alembic_version") else found.get_table_names()
     if foreign:
         raise StoreError(
             f"{store.url} is no store of crb: it holds a table named {foreign[0]}",
