@@ -59,12 +59,18 @@ def _no_signals() -> Iterator[None]:
 
 @contextmanager
 def stop_on_signals() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into KeyboardInterrupt, so that they clean up as Ctrl-C does."""
+    """Turn SIGTERM and SIGHUP into KeyboardInterrupt, so that they clean up as Ctrl-C does; only the first one counts.
+
+    The handler itself ignores what comes next: a second exception on the way to the clean-up would skip it.
+    """
+    stopping = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def interrupted(_number: int, _frame: FrameType | None) -> None:
+        for number in stopping:
+            signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    earlier = {number: signal.signal(number, interrupted) for number in (signal.SIGTERM, signal.SIGHUP)}
+    earlier = {number: signal.signal(number, interrupted) for number in stopping}
     try:
         yield
     finally:
@@ -100,7 +106,9 @@ class LocalFarm:
             self.store = open_store(self._settings.resolved_store_url)
             interrupt(self.store, self._limits, deliberate=False)
             self._reap()
-            self._broker = EmbeddedBroker(home / "broker-folder").start()
+            # Owned before it is started, so that an interruption in between still ends it.
+            self._broker = EmbeddedBroker(home / "broker-folder")
+            self._broker.start()
             self._start_worker(self._broker.url)
             self._scheduler = threading.Thread(
                 target=self._schedule,
