@@ -86,7 +86,7 @@ def _board_records(
 ) -> Iterator[dict[str, Any]]:
     """The rows of ``crb leaderboard --json`` under every judge, golden-comments counted both ways."""
     from crb_cli import golden_comments
-    from crb_cli.leaderboard import load_board
+    from crb_core.store.boards import load_board
 
     for judge in judges:
         lead = {"judge": judge.name, "judge_fingerprint": judge.judge_id}

@@ -119,7 +119,7 @@ def _scores(
             }
             for row in rows
         ]
-    from crb_cli.leaderboard import load_board
+    from crb_core.store.boards import load_board
 
     board, _, _ = load_board(store, sweep_id, judge, beta=beta)
     names = ("precision", "recall", "f")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,7 +13,6 @@ from crb_cli.output import JsonFlag, print_json
 from crb_core.settings import load_settings
 
 if TYPE_CHECKING:
-    from crb_core.ablation import Exclusion
     from crb_core.leaderboard import Leaderboard
     from crb_core.store import Store
     from crb_core.store.measured import StoredSweep
@@ -26,7 +24,6 @@ __all__ = [
     "build_leaderboard",
     "chosen_sweep",
     "leaderboard",
-    "load_board",
     "open_sweep",
     "print_leaderboard",
 ]
@@ -98,7 +95,7 @@ def leaderboard(
     from crb_cli import golden_comments
     from crb_core.errors import InputError
     from crb_core.store import open_store
-    from crb_core.store.boards import board_json, chosen_judges
+    from crb_core.store.boards import board_json, chosen_judges, load_board
     from crb_core.strata import Subset
 
     store = open_store(load_settings().resolved_store_url)
@@ -174,32 +171,6 @@ def open_sweep(sweep: str | None, judge: str | None, *, no_comments: str | None 
         return store, load_sweep(connection, sweep_id, chosen)
 
 
-def load_board(
-    store: Store,
-    sweep_id: str,
-    judge: StoredJudge,
-    *,
-    beta: float = 1.0,
-    subset: Subset | None = None,
-    sort: str | None = None,
-    allow_partial: bool = False,
-    exclude_producers: Sequence[str] = (),
-) -> tuple[Leaderboard, StoredSweep, Exclusion | None]:
-    """``crb_core.store.boards.load_board``, imported when it is called."""
-    from crb_core.store import boards
-
-    return boards.load_board(
-        store,
-        sweep_id,
-        judge,
-        beta=beta,
-        subset=subset,
-        sort=sort,
-        allow_partial=allow_partial,
-        exclude_producers=exclude_producers,
-    )
-
-
 def build_leaderboard(
     store: Store,
     sweep_id: str,
@@ -211,6 +182,7 @@ def build_leaderboard(
     allow_partial: bool = False,
 ) -> tuple[Leaderboard, SweepResults]:
     """A sweep's leaderboard under one judge, with every finding and judgment behind it."""
+    from crb_core.store.boards import load_board
     from crb_core.store.results import load_results
 
     board, _, _ = load_board(store, sweep_id, judge, beta=beta, subset=subset, sort=sort, allow_partial=allow_partial)
