@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["HEAD", "stored_revision", "upgrade"]
 
 #: The schema revision that this version of crb writes; a test holds it against the migrations.
-HEAD = "0001"
+HEAD = "0002"
 
 
 def stored_revision(store: Store) -> str | None:

@@ -12,6 +12,7 @@ from sqlalchemy import JSON, Column, Index, Table, Text, UniqueConstraint, text
 from sqlmodel import Field, SQLModel
 
 __all__ = [
+    "AccessTokenRow",
     "AgentBuildRow",
     "AttemptRow",
     "CalibrationRow",
@@ -24,6 +25,7 @@ __all__ = [
     "JudgeCallRow",
     "JudgeRow",
     "JudgmentRow",
+    "OperatorActionRow",
     "PullRequestRow",
     "ScoreRow",
     "Stage",
@@ -132,6 +134,10 @@ class SweepRow(SQLModel, table=True):
     state: str
     #: List price in USD that its judges' calls may reach; null is no limit.
     max_cost_usd: float | None = None
+    #: Its share of the slots against other sweeps of its priority: twice the weight, twice the steps in flight.
+    weight: float = Field(default=1.0, sa_column_kwargs={"server_default": "1.0"})
+    #: Reviews of this sweep at once; null is no limit of its own.
+    concurrency: int | None = None
     #: How snapshots of this sweep are made: source and its folder or template.
     snapshot_source: dict[str, Any] = Field(sa_column=_json())
     created_at: str
@@ -142,6 +148,8 @@ class SweepBuildRow(SQLModel, table=True):
     sweep_id: str = Field(foreign_key="sweep.id", primary_key=True)
     build_id: str = Field(foreign_key="agent_build.id", primary_key=True)
     paused: bool = False
+    #: Why it is paused, for people.
+    paused_reason: str | None = Field(default=None, sa_column=Column(Text))
     #: Reviews of this build at once; null is no limit of its own.
     concurrency: int | None = None
 
@@ -200,6 +208,8 @@ class StepRow(SQLModel, table=True):
     cancel_requested: bool = False
     #: Attempts made before the last manual retry; the attempt limits count from there.
     attempts_before: int = 0
+    #: How often it was given back because its worker's beat had stopped.
+    losses: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
     reason: str | None = Field(default=None, sa_column=Column(Text))
 
 
@@ -245,6 +255,8 @@ class AttemptRow(SQLModel, table=True):
     usage: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON))
     #: Evidence digests by name: findings, stdout, stderr.
     evidence: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON))
+    #: Hosts that the egress proxy refused this attempt: host, port, why, count. Null where there was no proxy.
+    refused_hosts: list[Any] | None = Field(default=None, sa_column=_optional_json())
     #: Legacy duration of an imported review in seconds; it includes retries (rule 16).
     duration_seconds: float | None = None
     #: Imported reviews: what the source records of the review beyond the columns, and the digest of its content.
@@ -374,7 +386,38 @@ class WorkerRow(SQLModel, table=True):
     beat: int = 0
     #: Slots by queue name.
     slots: dict[str, Any] = Field(sa_column=_json())
+    #: Slots by queue name that an operator asked for since; null is what it was started with.
+    wanted_slots: dict[str, Any] | None = Field(default=None, sa_column=_optional_json())
+    #: What it last said of itself with its beat: load, memory, disk, and why it takes no reviews.
+    status: dict[str, Any] | None = Field(default=None, sa_column=_optional_json())
     started_at: str
+
+
+class AccessTokenRow(SQLModel, table=True):
+    """Who may change state over HTTP. The token itself is shown once and never stored."""
+
+    __tablename__ = "access_token"
+    name: str = Field(primary_key=True)
+    #: ``reader`` or ``operator``.
+    role: str
+    #: SHA-256 of the token (hex).
+    sha256: str = Field(unique=True)
+    created_at: str
+    expires_at: str | None = None
+    revoked_at: str | None = None
+
+
+class OperatorActionRow(SQLModel, table=True):
+    """What people did to sweeps and trials: retry, cancel, pause, resume, limits. Written with the change itself."""
+
+    __tablename__ = "operator_action"
+    id: int | None = Field(default=None, primary_key=True)
+    at: str
+    #: Name of the access token, or ``command line``.
+    actor: str
+    action: str
+    sweep_id: str | None = Field(default=None, foreign_key="sweep.id", index=True)
+    document: dict[str, Any] = Field(sa_column=_json())
 
 
 class ImportRow(SQLModel, table=True):

@@ -8,7 +8,9 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
+from alembic.runtime.environment import EnvironmentContext
 from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine, select
 from sqlmodel import SQLModel
 
 import crb_core.store
@@ -16,6 +18,7 @@ import crb_core.store.tables
 from crb_core.errors import StoreError
 from crb_core.store import open_store
 from crb_core.store.schema import HEAD, stored_revision
+from crb_core.store.tables import SweepRow, core
 
 
 def test_head_is_the_last_migration() -> None:
@@ -70,4 +73,33 @@ def test_reading_cannot_write(tmp_path: Path) -> None:
             connection.exec_driver_sql("DELETE FROM sweep")
         with store.write() as connection:
             connection.exec_driver_sql("DELETE FROM sweep")
+    store.close()
+
+
+def test_a_store_of_an_earlier_version_is_brought_up_with_its_rows(tmp_path: Path) -> None:
+    """Migrations keep what is there, and what is new about it has its default."""
+    url = f"sqlite:///{tmp_path / 'crb.sqlite'}"
+    engine = create_engine(url)
+    config = Config()
+    config.set_main_option("script_location", str(Path(crb_core.store.__file__).parent / "migrations"))
+    scripts = ScriptDirectory.from_config(config)
+    with (
+        engine.begin() as connection,
+        EnvironmentContext(
+            config, scripts, fn=lambda revision, _: scripts._upgrade_revs("0001", revision)
+        ) as environment,
+    ):
+        environment.configure(connection=connection, target_metadata=SQLModel.metadata)
+        environment.run_migrations()
+        connection.exec_driver_sql("INSERT INTO corpus VALUES (1, 'c', 'f', '1', 't', 'reviewbench', '{}', 'x')")
+        connection.exec_driver_sql(
+            "INSERT INTO sweep (id, name, corpus_id, rounds, priority, state, snapshot_source, created_at)"
+            " VALUES ('s-1', 'old', 1, 3, 0, 'active', '{}', 'x')"
+        )
+    engine.dispose()
+    store = open_store(url)
+    assert stored_revision(store) == HEAD
+    with store.read() as connection:
+        row = connection.execute(select(core(SweepRow))).one()
+    assert (row.name, row.weight, row.concurrency) == ("old", 1.0, None)
     store.close()
