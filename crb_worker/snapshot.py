@@ -20,10 +20,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from crb_core.corpus import fingerprint
 from crb_core.diff import DiffIndex
 from crb_core.errors import UnavailableError, Where
 from crb_core.pull_request import PullRequest
+from crb_core.snapshot_cache import FORMAT, MARKER, snapshot_name, snapshot_request
 from crb_worker.snapshot_build import build
 from crb_worker.snapshot_sources import (
     GitUrlSource,
@@ -34,6 +34,7 @@ from crb_worker.snapshot_sources import (
 )
 
 __all__ = [
+    "CachedSnapshot",
     "GitUrlSource",
     "MirrorSource",
     "ShowcaseSource",
@@ -43,9 +44,7 @@ __all__ = [
     "source_for",
 ]
 
-#: Layout of a cache entry; another one gets other folders.
-FORMAT = "crb.snapshot/1"
-_MARKER = "snapshot.json"
+_LOCKS = ".locks"
 _MAX_MARKER_BYTES = 16 * 1024 * 1024
 
 
@@ -77,6 +76,15 @@ class Snapshot:
         return DiffIndex.parse(path.read_bytes(), str(path))
 
 
+@dataclass(frozen=True, kw_only=True)
+class CachedSnapshot:
+    """An entry of the cache: bytes on disk, and when it was last asked for (seconds since the epoch)."""
+
+    name: str
+    size: int
+    last_used: float
+
+
 class SnapshotCache:
     """Snapshots under one folder, shared by threads and processes of one machine."""
 
@@ -102,17 +110,51 @@ class SnapshotCache:
                 remedy="Make room there, or make the folder writable",
             ) from None
 
+    def entries(self) -> list[CachedSnapshot]:
+        """What the cache holds, what cut-off builds left included."""
+        found = []
+        for folder in sorted(self.root.iterdir()) if self.root.is_dir() else []:
+            if folder.name == _LOCKS or not folder.is_dir() or folder.is_symlink():
+                continue
+            lock = self.root / _LOCKS / folder.name
+            used = max(path.stat().st_mtime for path in (folder, lock) if path.exists())
+            found.append(CachedSnapshot(name=folder.name, size=_disk_bytes(folder), last_used=used))
+        return found
+
+    def remove(self, name: str) -> bool:
+        """Remove an entry; the next attempt that needs it builds it again. False while it is being built."""
+        folder = self.root / name
+        (self.root / _LOCKS).mkdir(exist_ok=True)
+        # A build's own folder is named after the entry whose lock it holds.
+        entry = name.removeprefix(".").rpartition(".")[0] if name.startswith(".") else name
+        with (self.root / _LOCKS / entry).open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                return False
+            doomed = self.root / f".{entry}.removed"
+            with contextlib.suppress(FileNotFoundError):
+                # Renamed first: nobody finds half of it.
+                folder.rename(doomed)
+            _remove(doomed)
+        return not folder.exists()
+
+    def entry_name(self, pull_request: PullRequest) -> str:
+        """The name of a pull request's entry."""
+        return self._folder(pull_request).name
+
     def find(self, pull_request: PullRequest) -> Snapshot | None:
         """The cached snapshot if it is there and undamaged: marker, HEAD, and every file's size, mode and time."""
         folder = self._folder(pull_request)
         try:
-            marker = _read_marker(folder / _MARKER)
-            if marker.get("request") != _request(pull_request) or marker.get("listing") != _listing(folder):
+            marker = _read_marker(folder / MARKER)
+            if marker.get("request") != snapshot_request(pull_request) or marker.get("listing") != _listing(folder):
                 return None
             if (folder / "repo" / ".git" / "HEAD").read_text(encoding="ascii") != f"{pull_request.head}\n":
                 return None
             if hashlib.sha256((folder / "pr" / "diff.patch").read_bytes()).hexdigest() != marker.get("diff_sha256"):
                 return None
+            self._mark_used(folder.name)
             return Snapshot(
                 pull_request=pull_request,
                 folder=folder,
@@ -122,8 +164,13 @@ class SnapshotCache:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
+    def _mark_used(self, name: str) -> None:
+        # On the lock's file: the entry itself never changes.
+        with contextlib.suppress(OSError):
+            os.utime(self.root / _LOCKS / name)
+
     def _folder(self, pull_request: PullRequest) -> Path:
-        return self.root / f"{pull_request.key[:80]}-{_request(pull_request)[:16]}"
+        return self.root / snapshot_name(pull_request)
 
     def _build(self, source: SnapshotSource, pull_request: PullRequest) -> Snapshot:
         folder = self._folder(pull_request)
@@ -140,13 +187,13 @@ class SnapshotCache:
             marker = {
                 "format": FORMAT,
                 "key": pull_request.key,
-                "request": _request(pull_request),
+                "request": snapshot_request(pull_request),
                 "merge_base": built.merge_base,
                 "missing": list(built.missing),
                 "diff_sha256": hashlib.sha256((temporary / "pr" / "diff.patch").read_bytes()).hexdigest(),
                 "listing": _listing(temporary),
             }
-            with (temporary / _MARKER).open("w", encoding="utf-8") as file:
+            with (temporary / MARKER).open("w", encoding="utf-8") as file:
                 json.dump(marker, file, indent=2)
                 file.write("\n")
                 file.flush()
@@ -165,18 +212,11 @@ class SnapshotCache:
     @contextlib.contextmanager
     def _lock(self, pull_request: PullRequest) -> Iterator[None]:
         """One builder an entry, over threads and processes; the kernel lets go of it when a builder dies."""
-        locks = self.root / ".locks"
+        locks = self.root / _LOCKS
         locks.mkdir(exist_ok=True)
         with (locks / self._folder(pull_request).name).open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
-
-
-def _request(pull_request: PullRequest) -> str:
-    """SHA-256 of everything that decides what a snapshot holds."""
-    decisive = {"repo", "number", "recorded_base", "recorded_head", "title", "body"}
-    shown = pull_request.model_dump(mode="json", include=decisive)
-    return fingerprint({"format": FORMAT, **shown})
 
 
 def _read_marker(path: Path) -> dict[str, Any]:
@@ -227,6 +267,15 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _disk_bytes(folder: Path) -> int:
+    total = 0
+    for parent, _, files in os.walk(folder):
+        for name in files:
+            with contextlib.suppress(FileNotFoundError):
+                total += os.lstat(os.path.join(parent, name)).st_blocks * 512  # noqa: PTH118
+    return total
 
 
 def _remove(path: Path) -> None:

@@ -35,10 +35,10 @@ def _revision(connection: Connection) -> str | None:
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
 
 
-def upgrade(store: Store) -> None:
-    """Bring a store to this version's schema. StoreError when it is newer."""
+def upgrade(store: Store, target: str = HEAD) -> None:
+    """Bring a store to this version's schema, or to an earlier ``target``. StoreError when it is newer."""
     current = stored_revision(store)
-    if current == HEAD:
+    if current == target:
         return
     from alembic.config import Config
     from alembic.runtime.environment import EnvironmentContext
@@ -48,19 +48,20 @@ def upgrade(store: Store) -> None:
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
     scripts = ScriptDirectory.from_config(config)
     _require_known(store, scripts, current)
+    _require_known(store, scripts, target)
     if current is None:
         _require_empty(store)
     with store.write() as connection:
         # Another process may have migrated while this one waited for the write lock.
         current = _revision(connection)
-        if current == HEAD:
+        if current == target:
             return
         _require_known(store, scripts, current)
         with EnvironmentContext(
             config,
             scripts,
-            fn=lambda revision, _context: list(scripts._upgrade_revs(HEAD, revision)),
-            destination_rev=HEAD,
+            fn=lambda revision, _context: list(scripts._upgrade_revs(target, revision)),
+            destination_rev=target,
         ) as environment:
             _run(environment, connection)
 
