@@ -39,7 +39,21 @@ class Where:
             parts.append(f"column {self.column}")
         if self.field:
             parts.append(f"field {self.field}")
-        return ", ".join(parts)
+        return _one_line(", ".join(parts))
+
+
+#: Longest problem or remedy in characters: a document must not fill a terminal through its error.
+_LONGEST = 1500
+
+
+def _one_line(text: str) -> str:
+    """Outside text that an error quotes, as one printable line: controls and the like as escapes, the middle cut."""
+    if not text.isprintable():
+        text = "".join(
+            character if character.isprintable() else " " if character == "\n" else ascii(character)[1:-1]
+            for character in text
+        )
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
 
 
 class CrbError(Exception):
@@ -51,10 +65,11 @@ class CrbError(Exception):
     exit_code = 1
 
     def __init__(self, problem: str, *, where: Where | None = None, remedy: str | None = None) -> None:
+        problem = _one_line(problem)
         super().__init__(problem)
         self.problem = problem.rstrip(".")
         self.where = where
-        self.remedy = remedy.rstrip(".") if remedy else None
+        self.remedy = _one_line(remedy).rstrip(".") if remedy else None
 
     def __str__(self) -> str:
         place = f" ({self.where})" if self.where and str(self.where) else ""

@@ -115,6 +115,8 @@ def load_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"the file cannot be read: {error.strerror}", where=Where(file=name)) from None
     try:
         return tomllib.loads(text)
+    except RecursionError:
+        raise InputError("the file nests values too deeply", where=Where(file=name)) from None
     except tomllib.TOMLDecodeError as error:
         message = str(error)
         place = _TOML_PLACE.search(message)
@@ -127,7 +129,11 @@ def load_toml(path: Path) -> dict[str, Any]:
 
 def _refuse_devices(path: Path) -> None:
     """Opening a pipe would wait for ever."""
-    if path.exists() and not path.is_file():
+    try:
+        there = path.exists()
+    except OSError as error:
+        raise InputError(f"the file cannot be read: {error.strerror}", where=Where(file=str(path))) from None
+    if there and not path.is_file():
         raise InputError("this is no regular file", where=Where(file=str(path)), remedy="Replace it by a file")
 
 

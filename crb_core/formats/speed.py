@@ -225,6 +225,7 @@ class _Timeline:
         kind = event.get("event")
         if not isinstance(kind, str):
             self._file.wrong("an event has a name", *self._at, *at, "event")
+            kind = None
         is_known = kind in _COMMENTS or kind in {"ready_for_review", "review_requested", "reopened"}
         name = "submitted_at" if kind == "reviewed" and event.get("created_at") is None else "created_at"
         made = self._time(event.get(name), *at, name) if is_known else None
