@@ -10,6 +10,7 @@ from rich.table import Table
 
 from crb_cli.output import JsonFlag, console, plain, print_json
 from crb_core.errors import InputError, UnavailableError
+from crb_core.runners import RUNNERS
 from crb_core.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -109,8 +110,11 @@ def try_(
 
     from crb_cli.home import open_home
     from crb_cli.sweep import load_named_corpus
+    from crb_core.scrub import Scrubber
     from crb_scheduler.plan import choose_pull_requests
+    from crb_worker.agent_secrets import agent_secrets
     from crb_worker.sandbox.contract import AttemptRequest
+    from crb_worker.sandbox.scrubbing import without_secrets
     from crb_worker.sandbox.select import open_sandbox
     from crb_worker.snapshot import SnapshotCache, source_for
 
@@ -121,14 +125,16 @@ def try_(
     entry = loaded.entry(key)
     agent_build, reason = _resolve(agent, settings, quiet=as_json)
     if reason and not as_json:
-        console.print(plain(f"Not isolated: {reason}."), style="yellow", soft_wrap=True)
+        openings = " ".join(RUNNERS["process"].openings)
+        console.print(plain(f"Not isolated: {reason}. {openings}"), style="yellow", soft_wrap=True)
     snapshot = SnapshotCache(settings.home_folder / "snapshots").get(
         source_for(loaded.source, loaded.source_template), entry.pull_request
     )
     # Beside the other attempts, where a Docker engine may mount; its own folder, so that a sweep's reaper stays away.
     workspace = Path(tempfile.mkdtemp(prefix="try-", dir=settings.home_folder))
+    values = agent_secrets(agent_build, settings)
     try:
-        sandbox = open_sandbox(agent_build.runner, slots=1, workspace=workspace)
+        sandbox = open_sandbox(agent_build.runner, slots=1, workspace=workspace, settings=settings)
         try:
             result = sandbox.run(
                 AttemptRequest(
@@ -142,9 +148,10 @@ def try_(
                     workspace=workspace,
                     farm=f"{settings.farm}-try",
                     in_diff=snapshot.diff.in_diff,
-                    secrets=_secrets(agent_build),
+                    secrets=values,
                 )
             )
+            result = without_secrets(result, Scrubber(values.values()))
         finally:
             sandbox.reap(f"{settings.farm}-try", ())
             sandbox.close()
@@ -191,12 +198,6 @@ def _resolve(agent: str, settings: Settings, *, quiet: bool) -> tuple[AgentBuild
         with console.status("Preparing the agent"):
             resolved = resolve_builds([source], settings)
     return resolved.builds[0], resolved.reason
-
-
-def _secrets(agent_build: AgentBuild) -> dict[str, str]:
-    import os
-
-    return {name: os.environ[name] for name in agent_build.secrets.env if name in os.environ}
 
 
 def _explain(agent_build: AgentBuild, key: str, result: AttemptResult) -> None:

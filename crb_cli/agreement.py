@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from crb_cli.output import console, plain
 
 if TYPE_CHECKING:
-    from crb_core.agreement import Agreement, MatchAgreement
+    from crb_core.agreement import Agreement
     from crb_core.store.results import SweepResults
 
-__all__ = ["print_agreement", "sweep_agreement"]
-
-
-def sweep_agreement(first: SweepResults, second: SweepResults) -> MatchAgreement:
-    """Agreement on the trials that both judges have scored."""
-    from crb_core.agreement import match_agreement
-    from crb_worker.judge.base import comparable
-
-    others = {trial.trial_id: trial.judged for trial in second.trials if trial.judged is not None}
-    return match_agreement(
-        (
-            (trial.judged, others[trial.trial_id])
-            for trial in first.trials
-            if trial.judged is not None and trial.trial_id in others
-        ),
-        comparable=partial(comparable, protocol=first.protocol),
-    )
+__all__ = ["print_agreement"]
 
 
 def print_agreement(first: SweepResults, second: SweepResults) -> None:
     """Two lines: on pairs, and on which golden findings are covered."""
+    from crb_core.store.judge_comparison import sweep_agreement
+
     found = sweep_agreement(first, second)
     console.print()
     console.print(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from crb_core.agent import AgentBuild
 from crb_core.agent_source import AgentSource
 from crb_core.errors import InputError, UnavailableError
 from crb_core.settings import Settings
 
-__all__ = ["ResolvedBuilds", "resolve_builds"]
+__all__ = ["ResolvedBuilds", "resolve_builds", "resolved_build", "source_reference"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,13 @@ def resolve_builds(
         return _process(sources, f"{error.problem}")
 
 
+def source_reference(named: str, source: AgentSource) -> str:
+    """What an agent can be loaded from again: a bundled one's name, else an absolute path."""
+    if source.is_bundled:
+        return source.manifest.name
+    return str(source.folder or Path(named).expanduser().absolute())
+
+
 def _may_run_as_process(source: AgentSource) -> bool:
     return source.is_bundled and bool(source.manifest.process_command)
 
@@ -64,7 +72,7 @@ def _docker(sources: Sequence[AgentSource], settings: Settings, say: Callable[[s
                 say(f"image of {manifest.name}")
                 built = builder.build(source, base=settings.base_image, progress=lambda line: say(line.strip()))
                 reference, image_id, digest = built.reference, built.image_id, None
-            builds.append(_build(source, "docker", reference, image_id, digest))
+            builds.append(resolved_build(source, "docker", reference, image_id, digest))
     finally:
         engine.close()
     return ResolvedBuilds(runner="docker", reason=None, builds=tuple(builds))
@@ -81,11 +89,12 @@ def _process(sources: Sequence[AgentSource], reason: str | None) -> ResolvedBuil
             )
         if not source.manifest.process_command:
             raise InputError(f"The agent {name} has no command for the process runner", remedy="Use --runner docker")
-        builds.append(_build(source, "process", name, source.digest, None))
+        builds.append(resolved_build(source, "process", name, source.digest, None))
     return ResolvedBuilds(runner="process", reason=reason, builds=tuple(builds))
 
 
-def _build(source: AgentSource, runner: str, reference: str, image_id: str, digest: str | None) -> AgentBuild:
+def resolved_build(source: AgentSource, runner: str, reference: str, image_id: str, digest: str | None) -> AgentBuild:
+    """The build of an agent whose image is known."""
     manifest = source.manifest
     return AgentBuild.model_validate(
         {

@@ -1,23 +1,29 @@
-"""``crb corpus dedup`` and ``crb judge dedup``: findings of one issue, by the offline judge's matcher."""
+"""``crb corpus dedup`` and ``crb judge dedup``: findings of one issue, by a judge's matcher."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from crb_cli.model_calls import FakeModel, MaxCost, fake_model_served, open_call_desk
 from crb_cli.output import JsonFlag, console, plain, print_json
 
 if TYPE_CHECKING:
     from crb_core.corpus import Corpus, CorpusEntry
     from crb_core.duplicates import DuplicateGroup
-    from crb_worker.judge.offline import OfflineJudge
+    from crb_core.finding import Finding
+    from crb_core.settings import Settings
+    from crb_worker.judge.base import Judge
 
 __all__ = ["dedup_candidates", "dedup_corpus"]
 
 GOLDEN_FORMAT = "crb.golden-dedup/1"
+
+Matcher = Annotated[str, typer.Option("--judge", help="Whose matcher decides: offline, claude, or another judge.")]
 
 
 def dedup_corpus(
@@ -28,6 +34,9 @@ def dedup_corpus(
     within: Annotated[
         bool, typer.Option("--within", help="Also groups whose findings are all by one producer.")
     ] = False,
+    judge: Matcher = "offline",
+    max_cost: MaxCost = None,
+    fake_model: FakeModel = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Group golden findings that several producers gave for one issue; the earliest that people reviewed stays.
@@ -40,14 +49,17 @@ def dedup_corpus(
     from crb_core.settings import load_settings
     from crb_core.store import open_store
     from crb_core.store.corpora import save_corpus
-    from crb_worker.judge.offline import OfflineJudge
 
     settings = load_settings()
     loaded = load_named_corpus(settings, corpus)
     if save is not None and save == loaded.name:
         raise InputError(f"the corpus {save} cannot take its own place", remedy="Save it under another name")
-    judge = OfflineJudge.load(loaded, {})
-    found = [(entry, groups) for entry in loaded.entries if (groups := _golden_groups(judge, entry, loaded, within))]
+    with fake_model_served(wanted=fake_model):
+        matcher, made = _grouped(settings, loaded, judge, [(e, e.golden) for e in loaded.entries], max_cost)
+    found = []
+    for entry, alike in zip(loaded.entries, made, strict=True):
+        if resolved := _golden_groups(entry, alike, within=within):
+            found.append((entry, resolved))
     if save is not None:
         open_home(settings)
         store = open_store(settings.resolved_store_url)
@@ -64,7 +76,8 @@ def dedup_corpus(
                 "format": GOLDEN_FORMAT,
                 "corpus": loaded.name,
                 "fingerprint": loaded.fingerprint,
-                "matcher": judge.fingerprint,
+                "matcher": matcher.fingerprint,
+                "judge": matcher.name,
                 "saved_as": save,
                 "pull_requests": [_golden_json(entry, groups) for entry, groups in found],
             }
@@ -77,14 +90,50 @@ def dedup_corpus(
     dropped = sum(len(group.dropped) for _, groups in found for group in groups)
     total = sum(len(entry.golden) for entry in loaded.entries)
     done = f"; stored as {save}" if save is not None else ""
-    console.print(plain(f"{dropped} of {total} golden findings repeat another one{done}"))
+    console.print(plain(f"{dropped} of {total} golden findings repeat another one{done} (judge {matcher.name})"))
 
 
-def _golden_groups(judge: OfflineJudge, entry: CorpusEntry, corpus: Corpus, within: bool) -> tuple[DuplicateGroup, ...]:
-    from crb_core.duplicates import resolve_duplicates
+def _grouped(
+    settings: Settings,
+    corpus: Corpus,
+    spec: str,
+    work: Sequence[tuple[CorpusEntry, Sequence[Finding]]],
+    max_cost: float | None,
+) -> tuple[Judge, list[tuple[tuple[int, ...], ...]]]:
+    """The judge of a spec, and the groups that its matcher makes of each list of findings of a pull request."""
+    from functools import partial
+
+    from crb_cli.home import open_home
+    from crb_core.store import open_store
+    from crb_worker.judge import load_judge
+    from crb_worker.judge.base import StepBound
     from crb_worker.judge.dedup import duplicate_groups
+    from crb_worker.judge.outside import judged_each
 
-    groups = duplicate_groups(judge, entry.golden, protocol=corpus.protocol)
+    judge = load_judge(spec, corpus=corpus)
+    tasks = [
+        (
+            entry,
+            partial(duplicate_groups, key=entry.pull_request.key, findings=findings, protocol=corpus.protocol),
+        )
+        for entry, findings in work
+    ]
+    if not isinstance(judge, StepBound):
+        return judge, [task(judge) for _, task in tasks]
+    open_home(settings)
+    store = open_store(settings.resolved_store_url)
+    try:
+        desk = open_call_desk(settings, store, judge.fingerprint, max_cost=max_cost)
+        lend = desk.lender(corpus)
+        made = judged_each(judge, [(partial(lend, entry), task) for entry, task in tasks], slots=settings.judge_slots)
+        return judge, made
+    finally:
+        store.close()
+
+
+def _golden_groups(entry: CorpusEntry, groups: Sequence[Sequence[int]], *, within: bool) -> tuple[DuplicateGroup, ...]:
+    from crb_core.duplicates import resolve_duplicates
+
     resolved = resolve_duplicates(entry.pull_request.key, entry.golden, groups)
     return tuple(group for group in resolved if within or len(group.producers) > 1)
 
@@ -147,6 +196,9 @@ def _print_group(entry: CorpusEntry, group: DuplicateGroup) -> None:
 def dedup_candidates(
     folder: Annotated[Path, typer.Argument(help="Folder laid out as the golden-comments benchmark.")],
     out: Annotated[Path, typer.Option(help="Folder for JUDGE/dedup_groups.json; files that are there are kept.")],
+    judge: Matcher = "offline",
+    max_cost: MaxCost = None,
+    fake_model: FakeModel = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Group the candidates of each review that speak of one issue, in the benchmark's own form.
@@ -156,21 +208,29 @@ def dedup_candidates(
     from crb_core.errors import InputError, Where
     from crb_core.formats.golden_comments import read_corpus
     from crb_core.formats.golden_comments_results import EXTRACTION_ROLE, read_results
-    from crb_worker.judge.dedup import duplicate_groups
-    from crb_worker.judge.offline import OfflineJudge
+    from crb_core.settings import load_settings
 
     read = read_corpus(folder, "dedup")
     results = read_results(folder, read.corpus)
-    judge = OfflineJudge.load(read.corpus, {})
-    files: dict[str, dict[str, dict[str, list[list[int]]]]] = {}
-    repeated = 0
+    entries = {entry.pull_request.key: entry for entry in read.corpus.entries}
+    work = []
     for review in results.reviews:
         extraction = next((role.model for role in review.model_roles if role.role == EXTRACTION_ROLE), None)
         # Candidates that were made up from an evaluation have no position in candidates.json.
         findings = [each.finding for each in review.candidates if "made_up_from" not in (each.source or {})]
-        if extraction is None or not findings:
-            continue
-        groups = duplicate_groups(judge, findings, protocol=read.corpus.protocol)
+        if extraction is not None and findings:
+            work.append((review, extraction, findings))
+    with fake_model_served(wanted=fake_model):
+        matcher, made = _grouped(
+            load_settings(),
+            read.corpus,
+            judge,
+            [(entries[review.pull_request], findings) for review, _, findings in work],
+            max_cost,
+        )
+    files: dict[str, dict[str, dict[str, list[list[int]]]]] = {}
+    repeated = 0
+    for (review, extraction, findings), groups in zip(work, made, strict=True):
         repeated += sum(len(group) - 1 for group in groups)
         inside = {place for group in groups for place in group}
         whole = [list(group) for group in groups] + [[place] for place in range(len(findings)) if place not in inside]
@@ -191,8 +251,9 @@ def dedup_candidates(
             raise InputError(f"the file cannot be written: {error.strerror}", where=Where(file=str(path))) from None
     names = [str(out / extraction / "dedup_groups.json") for extraction in files]
     if as_json:
-        print_json({"matcher": judge.fingerprint, "files": names, "repeated": repeated})
+        print_json({"matcher": matcher.fingerprint, "judge": matcher.name, "files": names, "repeated": repeated})
         return
     console.print(
-        plain(f"{repeated} candidates repeat another one of their review; wrote {', '.join(names)}"), soft_wrap=True
+        plain(f"{repeated} candidates repeat another one of their review; wrote {', '.join(names)} ({matcher.name})"),
+        soft_wrap=True,
     )

@@ -46,12 +46,13 @@ def demo(
 
 
 def _demo(runner: str | None, subset: str | None, rounds: int, judges: list[str], force: bool, as_json: bool) -> None:
-    from crb_cli.agreement import print_agreement, sweep_agreement
+    from crb_cli.agreement import print_agreement
     from crb_cli.home import require_a_place_to_run
     from crb_cli.leaderboard import build_leaderboard, print_leaderboard
     from crb_cli.sweep import load_named_corpus, run_or_leave_to_the_farm, start_sweep
     from crb_core.store import open_store
     from crb_core.store.boards import board_json
+    from crb_core.store.judge_comparison import sweep_agreement
     from crb_core.store.results import sweep_judges
     from crb_scheduler.progress import read_progress
 

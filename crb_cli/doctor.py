@@ -7,18 +7,27 @@ import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
+from rich.padding import Padding
 from rich.table import Table
 
 from crb_cli.output import JsonFlag, console, plain, print_json
 from crb_core.errors import CrbError
+from crb_core.runners import RUNNERS
 from crb_core.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from crb_worker.sandbox.engine import Engine
 
 __all__ = ["doctor"]
 
 #: Less free space than this and a sweep of containers may fill the disk.
 ENOUGH_DISK_GIB = 5
+#: There where a virtual machine has sockets to its hypervisor.
+_HYPERVISOR = Path("/dev/vsock")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +52,10 @@ def doctor(as_json: JsonFlag = False) -> None:
         except CrbError as error:
             checks.append(Check(name=look.__name__.strip("_"), ok=False, found=error.problem, remedy=error.remedy))
     if as_json:
-        print_json({"format": "crb.doctor/1", "checks": [asdict(check) for check in checks]})
+        limitations = {name: runner.limitations for name, runner in RUNNERS.items()}
+        print_json(
+            {"format": "crb.doctor/1", "checks": [asdict(check) for check in checks], "limitations": limitations}
+        )
     else:
         table = Table(box=None, pad_edge=False)
         for title in ("", "what", "found"):
@@ -53,6 +65,10 @@ def doctor(as_json: JsonFlag = False) -> None:
             text = check.found if check.ok or not check.remedy else f"{check.found}. {check.remedy}"
             table.add_row(f"[{style}]{sign}[/]", check.name, plain(text))
         console.print(table)
+        for runner in RUNNERS.values():
+            console.print(f"\nWhat the runner {runner.name} cannot give:")
+            for sentence in runner.limitations:
+                console.print(Padding(plain(f"- {sentence}"), (0, 0, 0, 2)))
     if any(check.needed and not check.ok for check in checks):
         raise typer.Exit(1)
 
@@ -133,11 +149,23 @@ def _engine(settings: Settings) -> list[Check]:
         engine.close()
         return [Check(name="Docker engine", ok=False, found=error.problem, remedy=error.remedy, needed=needed)]
     checks = [Check(name="Docker engine", ok=True, found=str(engine.api.version()["Version"]))]
+    if _HYPERVISOR.exists() and engine.leaves_hypervisor_open():
+        checks.append(
+            Check(
+                name="hypervisor",
+                ok=False,
+                found="This machine is a virtual one, and containers may open sockets to its hypervisor",
+                remedy="Use an engine of version 23 or newer before you run agents that you do not trust",
+                needed=False,
+            )
+        )
     try:
         base = ImageBuilder(engine, Images(engine)).base_image(settings.base_image)
         checks.append(Check(name="base image", ok=True, found=f"{base.reference} {base.image_id[:19]}"))
     except CrbError as error:
         checks.append(Check(name="base image", ok=False, found=error.problem, remedy=error.remedy, needed=needed))
+    try:
+        checks.append(_egress(settings, engine))
     finally:
         engine.close()
     settings.workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -152,6 +180,38 @@ def _engine(settings: Settings) -> list[Check]:
     finally:
         sandbox.close()
     return checks
+
+
+def _egress(settings: Settings, engine: Engine) -> Check:
+    """Whether agents in containers reach the hosts that they declare."""
+    from crb_worker.sandbox.egress import Egress
+    from crb_worker.sandbox.egress_options import EgressOptions
+    from crb_worker.sandbox.engine import EngineFailureError
+    from crb_worker.sandbox.images import Images
+
+    options = EgressOptions.of(settings)
+    try:
+        image_id = Egress(engine, Images(engine), options).image_id()
+        networks = [] if options.network is None else engine.network_names(options.network)
+    except EngineFailureError as error:
+        return Check(name="egress", ok=False, found=error.problem, needed=False)
+    if image_id is None:
+        return Check(
+            name="egress",
+            ok=False,
+            found=f"The image {options.image} is not here, so agents have no network, also where they declare hosts",
+            remedy="`make egress-image` builds it; CRB_EGRESS_IMAGE names another",
+            needed=False,
+        )
+    if options.network is not None and options.network not in networks:
+        return Check(
+            name="egress",
+            ok=False,
+            found=f"The engine has no network {options.network} (CRB_EGRESS_NETWORK)",
+            remedy=f"`docker network create {options.network}`, or unset it and workers make their own",
+            needed=False,
+        )
+    return Check(name="egress", ok=True, found=f"{options.image} {image_id[:19]}: agents reach what they declare")
 
 
 def _agents(_: Settings) -> list[Check]:

@@ -9,6 +9,7 @@ import typer
 from rich.table import Table as ScreenTable
 
 from crb_cli.export_files import chosen_sweep, safe_name, tables, write_by_tool, write_reviewbench, write_table
+from crb_cli.export_labels import export_labels
 from crb_cli.output import JsonFlag, console, plain, print_json
 from crb_core.errors import InputError
 from crb_core.settings import Settings, load_settings
@@ -32,6 +33,8 @@ JudgeNames = Annotated[
 Agents = Annotated[list[str] | None, typer.Option("--agent", help="Only this agent (repeatable).")]
 
 TABLES = ("leaderboard", "findings", "golden")
+
+app.command("labels")(export_labels)
 
 
 @app.command("sweep")

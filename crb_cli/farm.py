@@ -21,6 +21,7 @@ from typing import IO
 import structlog
 
 from crb_cli.home import hold_home, open_home, require_own_store
+from crb_cli.services import metrics_served
 from crb_core.errors import CrbError, StoreError, UnavailableError
 from crb_core.logs import configure_logs
 from crb_core.settings import Settings
@@ -28,6 +29,7 @@ from crb_core.store import Store, open_store
 from crb_core.store.steps import AttemptLimits, interrupt
 from crb_scheduler.broker import EmbeddedBroker
 from crb_scheduler.loop import run_scheduler
+from crb_scheduler.metrics import SchedulerMetrics
 from crb_worker.app import BrokerClient, make_app
 from crb_worker.sandbox.select import open_sandbox
 
@@ -156,9 +158,17 @@ class LocalFarm:
 
     def _schedule(self, broker_url: str) -> None:
         try:
-            run_scheduler(
-                self.store, make_app(broker_url, events=False), broker_url, self._settings, self._stop, self._note
-            )
+            metrics = SchedulerMetrics()
+            with metrics_served(self._settings, "scheduler", metrics.registry, self._settings.home_folder):
+                run_scheduler(
+                    self.store,
+                    make_app(broker_url, events=False),
+                    broker_url,
+                    self._settings,
+                    self._stop,
+                    self._note,
+                    metrics,
+                )
         except Exception:
             # ``check`` ends the run; a thread must not print into the progress display.
             log.exception("scheduler_failed")

@@ -6,14 +6,13 @@ from typing import Annotated
 
 import typer
 
-from crb_core.strata import check_producers
-
 __all__ = [
     "Actionability",
     "Beta",
     "Category",
     "ContextRequired",
     "Difficulty",
+    "Dimension",
     "ExcludeProducer",
     "Judge",
     "NoDedup",
@@ -22,7 +21,6 @@ __all__ = [
     "Profile",
     "Scope",
     "Severity",
-    "check_producers",
 ]
 
 Severity = Annotated[list[str] | None, typer.Option(help="Only findings of this severity (repeatable).")]
@@ -40,6 +38,13 @@ Producer = Annotated[
 ExcludeProducer = Annotated[
     list[str] | None,
     typer.Option(help="Leave out golden findings of producers that begin with this, and claim anew (repeatable)."),
+]
+Dimension = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE",
+        help="Only pull requests of this language, size, change_type, domain, ... (repeatable).",
+    ),
 ]
 Beta = Annotated[float, typer.Option(help="Beta of the F score, 0.1 to 10; below 1 favours precision.")]
 Judge = Annotated[str | None, typer.Option(help="Judge by name or fingerprint; the sweep's first by default.")]

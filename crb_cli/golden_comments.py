@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from crb_cli.calibration_words import calibration_words
+from crb_cli.leaderboard_table import dimension_words
 from crb_cli.output import console, plain, print_json
+from crb_core.calibration_words import calibration_words
 from crb_core.store.comment_boards import COUNTING, PROTOCOL, Options, board_json, build_rows
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from crb_core.store import Store
     from crb_core.store.results import StoredJudge, SweepResults
 
-__all__ = ["PROTOCOL", "Options", "build_rows", "check_producers", "chosen_judges", "leaderboard", "refuse_options"]
+__all__ = ["PROTOCOL", "Options", "build_rows", "chosen_judges", "leaderboard", "refuse_options"]
 
 
 def refuse_options(protocol: str, *, compatible: bool, profile: str | None, no_dedup: bool) -> None:
@@ -30,14 +31,6 @@ def refuse_options(protocol: str, *, compatible: bool, profile: str | None, no_d
                 f"{name} belongs to the protocol {PROTOCOL}, and this sweep is of {protocol}",
                 remedy=f"Leave {name} out or name another sweep",
             )
-
-
-def check_producers(options: Options, results: SweepResults) -> None:
-    """Refuse a producer filter that no golden comment can pass."""
-    from crb_core import strata
-
-    judged = (trial.judged for trial in results.trials if trial.judged is not None)
-    strata.check_producers(options.subset, {golden.producer for each in judged for golden in each.golden})
 
 
 def chosen_judges(store: Store, sweep_id: str, names: Sequence[str]) -> list[StoredJudge]:
@@ -55,8 +48,11 @@ def chosen_judges(store: Store, sweep_id: str, names: Sequence[str]) -> list[Sto
         )
 
 
-def leaderboard(store: Store, sweep_id: str, *, judges: Sequence[str], options: Options, as_json: bool) -> None:
-    """Print the rows of all judges, or of those named."""
+def leaderboard(
+    store: Store, sweep_id: str, *, judges: Sequence[str], options: Options, beside: bool, as_json: bool
+) -> None:
+    """Print the rows of all judges, or of those named; ``beside`` each other if wanted."""
+    from crb_cli.side_by_side import comment_rows, side_by_side
     from crb_core.bootstrap import Bootstrap
 
     options.check()
@@ -69,7 +65,21 @@ def leaderboard(store: Store, sweep_id: str, *, judges: Sequence[str], options: 
         from crb_core.errors import InputError
 
         raise InputError("The sweep has no judgments", remedy="Judge it with `crb judge run`")
-    check_producers(options, boards[0][2])
+    if beside:
+        side_by_side(
+            sweep_id,
+            PROTOCOL,
+            [(judge, comment_rows(rows)) for judge, rows, _ in boards],
+            beta=options.beta,
+            filters={
+                **options.subset.to_json(),
+                "profile": options.chosen_profile,
+                "compatible": options.compatible,
+                "dimensions": options.pull_requests.to_json(),
+            },
+            as_json=as_json,
+        )
+        return
     if as_json:
         print_json(board_json([(judge, rows) for judge, rows, _ in boards], boards[0][2], options))
         return
@@ -93,6 +103,8 @@ def _print(judge: StoredJudge, rows: Sequence[CommentRow], results: SweepResults
         profile = options.chosen_profile or "none"
         dedup = "on" if options.dedup else "off"
         console.print(plain(f"profile {profile}, beta {options.beta:g}, dedup {dedup}"), style="dim")
+    if options.pull_requests.dimensions:
+        console.print(plain(f"only pull requests of {dimension_words(options.pull_requests)}"))
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("#", justify="right")
     table.add_column("agent", overflow="fold")

@@ -10,7 +10,7 @@ from typing import IO
 from crb_core.errors import InputError, SettingsError, StoreError
 from crb_core.settings import Settings
 
-__all__ = ["hold_home", "open_home", "require_a_place_to_run", "require_own_store"]
+__all__ = ["hold_home", "holder_of", "open_home", "require_a_place_to_run", "require_own_store"]
 
 
 def open_home(settings: Settings) -> Path:
@@ -52,6 +52,17 @@ def hold_home(home: Path, *, alone: bool) -> IO[str]:
     stream.write(str(os.getpid()))
     stream.flush()
     return stream
+
+
+def holder_of(home: Path) -> str | None:
+    """The process number of the local run that holds a home alone, or "" where it did not say; None where none does."""
+    with (home / "farm.lock").open("a+") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            stream.seek(0)
+            return stream.read().strip()
+        return None
 
 
 def require_own_store(settings: Settings) -> None:

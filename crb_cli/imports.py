@@ -180,9 +180,14 @@ def import_sweep(
     round_number: int,
     root: str | None,
     login: str | None,
+    extract: str | None,
+    max_cost: float | None,
+    fake_model: bool,
     as_json: bool,
 ) -> None:
     """Read reviews and judgments, store them as a sweep's trials in one transaction, and report what is irregular."""
+    from crb_cli.extraction import taken_apart
+    from crb_cli.model_calls import fake_model_served
     from crb_cli.sweep import load_named_corpus
     from crb_core.store import open_store
     from crb_core.store.corpora import save_corpus
@@ -200,12 +205,18 @@ def import_sweep(
         "--round": round_number if round_number != 1 else None,
     }
     found = _read_reviews(format_name, path, corpus, agent, options)
+    extraction = None
+    if extract is not None:
+        with fake_model_served(wanted=fake_model):
+            found, extraction = taken_apart(load_settings(), found, extract, max_cost=max_cost)
     record = _record(
         settings,
         found.root,
         found.files,
         found.irregularities,
-        {name: value for name, value in options.items() if value is not None} | ({"--agent": agent} if agent else {}),
+        {name: value for name, value in options.items() if value is not None}
+        | ({"--agent": agent} if agent else {})
+        | ({"--extract": extraction.to_json()} if extraction is not None else {}),
     )
     store = open_store(settings.resolved_store_url)
     try:
@@ -240,6 +251,7 @@ def import_sweep(
                 "judgments": result.judgments,
                 "new_judgments": result.new_judgments,
                 "unscored_judgments": result.unscored,
+                "extraction": extraction.to_json() if extraction is not None else None,
                 **record,
                 "irregularity_counts": _counts(found.irregularities),
             }
@@ -253,6 +265,8 @@ def import_sweep(
         ),
         soft_wrap=True,
     )
+    if extraction is not None:
+        console.print(plain(extraction.words()), soft_wrap=True)
     if result.unscored:
         console.print(plain(f"{result.unscored} judgments cannot be scored; `crb sweep show {name}` says why"))
     _print_irregularities(found.irregularities, found.root)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from crb_cli.dedup import dedup_candidates
+from crb_cli.extraction import extract
 from crb_cli.judge_agreement import agreement
 from crb_cli.judge_calibrate import calibrate
 from crb_cli.judge_compare import compare
@@ -27,4 +28,5 @@ app.command("rejudge")(rejudge)
 app.command("calibrate")(calibrate)
 app.command("compare")(compare)
 app.command("agreement")(agreement)
+app.command("extract")(extract)
 app.command("dedup")(dedup_candidates)

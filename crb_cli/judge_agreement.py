@@ -42,9 +42,10 @@ def agreement(
 
 
 def _of_sweep(sweep: str, judges: list[str] | None, *, as_json: bool) -> None:
-    from crb_cli.judge_compare import chosen_judges, print_pairs, sweep_agreements
+    from crb_cli.judge_compare import chosen_judges, print_pairs
     from crb_core.settings import load_settings
     from crb_core.store import open_store
+    from crb_core.store.judge_comparison import sweep_agreements
 
     store = open_store(load_settings().resolved_store_url)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -12,16 +11,17 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from crb_cli.model_calls import FakeModel, MaxCost, fake_model_served, open_call_desk
 from crb_cli.output import JsonFlag, console, plain, print_json
 
 if TYPE_CHECKING:
-    from crb_core.corpus import Corpus, CorpusEntry
+    from crb_core.corpus import Corpus
+    from crb_core.finding import CandidateFinding
     from crb_core.settings import Settings
-    from crb_core.store import Store
     from crb_worker.calibration.references import Reference
-    from crb_worker.judge.base import Judge, JudgeWork
+    from crb_worker.judge.base import Judge
 
-__all__ = ["FORMAT", "calibrate", "figure", "interval"]
+__all__ = ["FORMAT", "calibrate", "figure", "interval", "progress_shown"]
 
 FORMAT = "crb.calibration/1"
 
@@ -47,40 +47,44 @@ def calibrate(
             "--include-tuning", help="Also report examples that the judge was tuned on, marked as not held out."
         ),
     ] = False,
-    fake_model: Annotated[
-        bool, typer.Option("--fake-model", help="Let the claude judge ask a scripted model on loopback.")
-    ] = False,
+    max_cost: MaxCost = None,
+    fake_model: FakeModel = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Measure how far a judge agrees with a reference: matches, labels axis by axis, each with 95% intervals.
 
     Examples that the judge's tuning used are not reported. The result is stored and shown beside the judge's results.
+    Answers are kept: a run that --max-cost, a signal or a fault has ended goes on where it stopped.
     """
     from crb_cli.home import open_home
     from crb_core.settings import load_settings
     from crb_core.store import open_store
     from crb_core.store.calibrations import save_calibration
     from crb_worker.calibration.measure import calibrate as measure
-    from crb_worker.judge import load_judge
+    from crb_worker.calibration.panel import open_panel
+    from crb_worker.judge import judge_options, load_judge
+    from crb_worker.judge.council import CouncilJudge
 
     with ExitStack() as stack:
-        if fake_model:
-            from crb_worker.judge.loopback import fake_model as serve
-
-            stack.enter_context(_environment(stack.enter_context(serve())))
+        stack.enter_context(fake_model_served(wanted=fake_model))
         settings = load_settings()
         open_home(settings)
         reference, folder = read_reference(settings, against, corpus)
         reference = _only(reference, pr or ())
         _check_keys(reference, motivating or (), "--motivating")
-        opened = load_judge(judge, corpus=reference.corpus, reference_folder=folder)
         store = open_store(settings.resolved_store_url)
         stack.callback(store.close)
-        with _progress(quiet=as_json) as progress:
+        opened: Judge
+        if judge_options(judge)[0] == CouncilJudge.name:
+            opened = open_panel(store, judge, reference.corpus, folder)
+        else:
+            opened = load_judge(judge, corpus=reference.corpus, reference_folder=folder)
+        desk = open_call_desk(settings, store, opened.fingerprint, max_cost=max_cost)
+        with progress_shown(quiet=as_json) as progress:
             measured = measure(
                 opened,
                 reference,
-                lend=_lender(settings, store, opened, reference.corpus),
+                lend=desk.lender(reference.corpus),
                 include_tuning=include_tuning,
                 motivating=motivating or (),
                 slots=settings.judge_slots,
@@ -115,13 +119,30 @@ def read_reference(settings: Settings, against: str, corpus: str) -> tuple[Refer
     path = Path(against)
     if path.is_file():
         loaded = load_named_corpus(settings, corpus)
-        return label_file(path, loaded, known=known_candidates(loaded)), _judgments(corpus, loaded)
+        known = {**_stored_candidates(settings, loaded), **known_candidates(loaded)}
+        return label_file(path, loaded, known=known), _judgments(corpus, loaded)
     if is_golden_comments(path):
         return benchmark(path), None
     loaded = load_named_corpus(settings, against)
     folder = _judgments(against, loaded)
     name = loaded.name if not path.is_dir() or (bundled("corpus") / loaded.name) == path.resolve() else path.name
     return labelled_corpus(loaded, folder, name=name or loaded.name), folder
+
+
+def _stored_candidates(settings: Settings, corpus: Corpus) -> dict[tuple[str, str], CandidateFinding]:
+    """The candidates of the store's sweeps over a corpus, which people can label by their ids."""
+    from crb_core.store import open_store
+    from crb_core.store.labelling import stored_candidates
+
+    if settings.store_url is None and not (settings.home_folder / "crb.sqlite").is_file():
+        return {}
+    store = open_store(settings.resolved_store_url)
+    try:
+        with store.read() as connection:
+            keys = [entry.pull_request.key for entry in corpus.entries]
+            return stored_candidates(connection, corpus.name, keys)
+    finally:
+        store.close()
 
 
 def _judgments(name: str, corpus: Corpus) -> Path | None:
@@ -156,59 +177,12 @@ def _check_keys(reference: Reference, keys: Sequence[str], option: str) -> None:
 
 
 @contextmanager
-def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
-@contextmanager
-def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+def progress_shown(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
     if quiet or not console.is_terminal:
         yield lambda _done, _all: None
         return
     with console.status("Judging the examples") as status:
         yield lambda done, whole: status.update(f"Judging the examples: {done} of {whole}")
-
-
-def _lender(settings: Settings, store: Store, judge: Judge, corpus: Corpus) -> Callable[[CorpusEntry], JudgeWork]:
-    """What a judge of one example works with: calls are stored without a trial, so that a second run repeats none."""
-    from crb_core.evidence import open_evidence
-    from crb_worker.judge.base import JudgeWork
-    from crb_worker.judge.rate_limit import LocalRateLimiter, RateLimits
-    from crb_worker.snapshot import Snapshot, SnapshotCache, source_for
-
-    evidence = open_evidence(settings.resolved_evidence_url)
-    cache = SnapshotCache(settings.home_folder / "snapshots")
-    limiter = LocalRateLimiter(
-        RateLimits(
-            requests_per_minute=settings.judge_requests_per_minute, tokens_per_minute=settings.judge_tokens_per_minute
-        )
-    )
-
-    def snapshot(entry: CorpusEntry) -> Snapshot:
-        return cache.get(source_for(corpus.source, corpus.source_template), entry.pull_request)
-
-    def lend(entry: CorpusEntry) -> JudgeWork:
-        return JudgeWork(
-            trial_id=None,
-            judge_id=judge.fingerprint,
-            sweep_id=None,
-            pull_request=entry.pull_request,
-            snapshot=lambda: snapshot(entry),
-            store=store,
-            evidence=evidence,
-            limiter=lambda _scope: limiter,
-        )
-
-    return lend
 
 
 def _document(judge: Judge, reference: Reference, measured: dict[str, Any], *, restricted: bool) -> dict[str, Any]:

@@ -9,16 +9,15 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from crb_cli.calibration_words import calibration_words
 from crb_cli.judge_calibrate import figure, interval
 from crb_cli.output import JsonFlag, console, plain, print_json
+from crb_core.calibration_words import calibration_words
 
 if TYPE_CHECKING:
     from crb_core.settings import Settings
     from crb_core.store import Store
     from crb_core.store.calibrations import StoredCalibration
     from crb_worker.judge.base import Judge
-    from crb_worker.judge.versions import JudgeVersion, PromptVersion
 
 __all__ = ["list_"]
 
@@ -33,27 +32,32 @@ def list_(
     from crb_cli.sweep import load_named_corpus
     from crb_core.settings import load_settings
     from crb_core.store.calibrations import calibrations
-    from crb_worker.judge.versions import judge_versions
+    from crb_core.store.judge_records import calibration_records, stored_judges
 
     settings = load_settings()
     loaded = load_named_corpus(settings, corpus)
     known: Sequence[StoredCalibration] = ()
-    versions: Sequence[JudgeVersion] = ()
+    stored: list[dict[str, Any]] = []
     store = _existing_store(settings)
     if store is not None:
         with store.read() as connection:
-            known, versions = calibrations(connection), judge_versions(connection)
+            known, stored = calibrations(connection), stored_judges(connection)
         store.close()
     records = [_here(name, loaded, known) for name in _names()]
-    stored = [_stored(version, known) for version in versions]
     if as_json:
         print_json(
-            {"format": FORMAT, "corpus": loaded.name, "judges": records, "stored": stored, "calibrations": _all(known)}
+            {
+                "format": FORMAT,
+                "corpus": loaded.name,
+                "judges": records,
+                "stored": stored,
+                "calibrations": calibration_records(known),
+            }
         )
         return
     _print(records)
     shown = {record["key"] for record in records if "key" in record}
-    for other in _all(known):
+    for other in calibration_records(known):
         if other["key"] not in shown:
             note = "" if other["held_out"] else "; not held out"
             words = f"{other['judge']} ({other['key']}) {calibration_words(other)}{note}"
@@ -80,6 +84,8 @@ def _existing_store(settings: Settings) -> Store | None:
 def _here(name: str, corpus: Any, known: Sequence[StoredCalibration]) -> dict[str, Any]:
     from crb_core.bundled import bundled
     from crb_core.errors import CrbError
+    from crb_core.store.judge_records import models_of, of_description, prompt_record
+    from crb_core.store.judge_versions import stale_prompts
     from crb_worker.judge import load_judge
 
     try:
@@ -92,39 +98,10 @@ def _here(name: str, corpus: Any, known: Sequence[StoredCalibration]) -> dict[st
         "fingerprint": judge.fingerprint,
         "classifies": judge.classifies,
         "description": description,
-        "models": _models(description),
-        "prompts": _prompts(description),
+        "models": models_of(description),
+        "prompts": [prompt_record(prompt) for prompt in stale_prompts(description)],
         "measured": _measured(judge),
-        **_calibrated(description, known),
-    }
-
-
-def _models(description: Mapping[str, Any]) -> dict[str, str]:
-    """Model ids by role; of the offline judge the first digits of its model's digest."""
-    description = description.get("requests", description)
-    found = {
-        role: str(description[role]["model"])
-        for role in ("matcher", "classifier")
-        if isinstance(description.get(role), Mapping) and "model" in description[role]
-    }
-    if isinstance(description.get("model"), str):
-        found["matcher"] = description["model"][:12]
-    return found
-
-
-def _prompts(description: Mapping[str, Any]) -> list[dict[str, Any]]:
-    from crb_worker.judge.versions import stale_prompts
-
-    return [_prompt(prompt) for prompt in stale_prompts(description)]
-
-
-def _prompt(prompt: PromptVersion) -> dict[str, Any]:
-    return {
-        "name": prompt.name,
-        "version": prompt.version,
-        "sha256": prompt.sha256,
-        "present_version": prompt.now,
-        "stale": prompt.is_stale,
+        **of_description(description, known),
     }
 
 
@@ -145,37 +122,6 @@ def _measured(judge: Judge) -> dict[str, Any] | None:
         },
         "threshold": model.threshold,
         "agreement": model.agreement,
-    }
-
-
-def _calibrated(description: Mapping[str, Any], known: Sequence[StoredCalibration]) -> dict[str, Any]:
-    from crb_core.calibration import calibration_key
-    from crb_core.store.calibrations import summary
-
-    key = calibration_key(description)
-    return {"key": key, "calibrations": [summary(each) for each in known if each.judge_key == key]}
-
-
-def _all(known: Sequence[StoredCalibration]) -> list[dict[str, Any]]:
-    """Every calibration of the store, also of judges with options of their own."""
-    from crb_core.store.calibrations import summary
-
-    return [{"judge": each.judge_name, "key": each.judge_key, **summary(each)} for each in known]
-
-
-def _stored(version: JudgeVersion, known: Sequence[StoredCalibration]) -> dict[str, Any]:
-    return {
-        "name": version.name,
-        "fingerprint": version.judge_id,
-        "classifies": version.classifies,
-        "fake_model": version.fake_model,
-        "models": _models(version.description),
-        "prompts": [_prompt(prompt) for prompt in version.prompts],
-        "judgments": version.judgments,
-        "matches": version.matches,
-        "labels": version.labels,
-        "stale": {"matching": version.stale_matching, "classifying": version.stale_classifying},
-        **_calibrated(version.description, known),
     }
 
 

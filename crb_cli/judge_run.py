@@ -14,8 +14,10 @@ from crb_cli.output import JsonFlag, console, plain, print_json
 if TYPE_CHECKING:
     from crb_core.agent import AgentBuild
     from crb_core.corpus import Corpus
+    from crb_core.settings import Settings
     from crb_core.store import Store
     from crb_core.store.sweeps import JudgePlan
+    from crb_worker.judge.base import Judge
 
 __all__ = ["rejudge", "run"]
 
@@ -57,17 +59,27 @@ def rejudge(
         list[str] | None, typer.Option(help="Stale judge by name or fingerprint (repeatable); all by default.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be judged anew.")] = False,
+    preview: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N", help="Judge N of the stale judgments, or all, and show what changes; replace nothing."
+        ),
+    ] = None,
     max_cost: MaxCost = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Judge anew what judges with older guidelines, prompts or models have judged; first says what that is.
 
-    The old judgments stay beside the new ones, under their own fingerprint.
+    The old judgments stay beside the new ones, under their own fingerprint. A preview costs nothing twice.
     """
+    from crb_cli.judge_preview import preview_count, print_preview
     from crb_core.settings import load_settings
     from crb_core.store import open_store
+    from crb_core.store.sweeps import set_max_cost
 
     settings = load_settings()
+    count = preview_count(preview)
+    dry_run = dry_run or preview is not None
     store = open_store(settings.resolved_store_url)
     try:
         target = _target(store, sweep)
@@ -75,6 +87,13 @@ def rejudge(
         new = 0
         if not as_json:
             _print_stale(target.name, stale, problems)
+        if preview is not None:
+            with store.write() as connection:
+                set_max_cost(connection, target.sweep_id, max_cost)
+            for each in stale:
+                each["preview"] = _preview(settings, store, target, each, count, quiet=as_json)
+                if not as_json:
+                    print_preview(each["judge"], each["preview"])
         if stale and not dry_run:
             _, new = _add(store, target, [each["spec"] for each in stale], max_cost)
     finally:
@@ -94,6 +113,28 @@ def rejudge(
         console.print(plain(f"sweep {target.name}: {new} new judgments"))
     if new:
         _go_on(target.name, quiet=as_json)
+
+
+def _preview(
+    settings: Settings, store: Store, target: _Target, stale: dict[str, Any], count: int | None, *, quiet: bool
+) -> dict[str, Any]:
+    from crb_cli.judge_calibrate import progress_shown
+    from crb_cli.judge_preview import preview
+    from crb_core.store.results import find_judge
+
+    with store.read() as connection:
+        judge = find_judge(connection, target.sweep_id, stale["fingerprint"])
+    with progress_shown(quiet=quiet) as progress:
+        return preview(
+            settings,
+            store,
+            target.sweep_id,
+            target.corpus,
+            judge,
+            _opened(target, stale["spec"]),
+            count=count,
+            progress=progress,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,14 +210,11 @@ def _stale(
     store: Store, target: _Target, names: Sequence[str] | None
 ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     """The sweep's judges whose spec now means another judge, and those of which that cannot be told."""
-    from crb_core.bundled import bundled
     from crb_core.errors import CrbError
     from crb_core.store.imports import IMPORTER
     from crb_core.store.results import find_judge, sweep_judges
-    from crb_worker.judge import load_judge
     from crb_worker.judge.versions import sweep_judgments
 
-    folder = bundled("corpus") / target.corpus.name / "reference"
     stale: list[dict[str, Any]] = []
     problems: list[dict[str, str]] = []
     with store.read() as connection:
@@ -184,25 +222,30 @@ def _stale(
         chosen = [find_judge(connection, target.sweep_id, name) for name in names] if names else known
         counts = sweep_judgments(connection, target.sweep_id)
     present = {each.judge_id for each in known}
-    for each in chosen:
+    asked = {each.judge_id for each in chosen}
+    outdated: set[str] = set()
+    for each in known:
+        about = {"judge": each.name, "fingerprint": each.judge_id}
         spec = each.document.get("spec", "")
         if spec == IMPORTER:
-            problems.append(
-                {"judge": each.name, "fingerprint": each.judge_id, "problem": "its judgments were imported"}
-            )
+            if each.judge_id in asked:
+                problems.append({**about, "problem": "its judgments were imported"})
             continue
         try:
-            now = load_judge(spec, corpus=target.corpus, reference_folder=folder)
+            now = _opened(target, spec)
         except CrbError as error:
-            problems.append({"judge": each.name, "fingerprint": each.judge_id, "problem": str(error)})
+            if each.judge_id in asked:
+                problems.append({**about, "problem": str(error)})
             continue
         if now.fingerprint == each.judge_id:
+            continue
+        outdated.add(each.judge_id)
+        if each.judge_id not in asked:
             continue
         made = counts.get(each.judge_id)
         stale.append(
             {
-                "judge": each.name,
-                "fingerprint": each.judge_id,
+                **about,
                 "spec": spec,
                 "present_fingerprint": now.fingerprint,
                 "already_added": now.fingerprint in present,
@@ -212,7 +255,25 @@ def _stale(
                 "labels": made.labels if made else 0,
             }
         )
+    for each in chosen:
+        members = sorted(outdated & set(each.document.get("description", {}).get("judges", ())))
+        if members:
+            problems.append(
+                {
+                    "judge": each.name,
+                    "fingerprint": each.judge_id,
+                    "problem": f"it votes with stale judgments ({', '.join(members)}); name a council of the present "
+                    "judges with crb judge run",
+                }
+            )
     return stale, problems
+
+
+def _opened(target: _Target, spec: str) -> Judge:
+    from crb_core.bundled import bundled
+    from crb_worker.judge import load_judge
+
+    return load_judge(spec, corpus=target.corpus, reference_folder=bundled("corpus") / target.corpus.name / "reference")
 
 
 def _changes(before: Any, after: Any, path: str = "") -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from crb_cli import filters, leaderboard_commands, leaderboard_insight
 from crb_cli.leaderboard_table import print_leaderboard
 from crb_cli.output import JsonFlag, print_json
+from crb_cli.side_by_side import board_rows, side_by_side
 from crb_core.settings import load_settings
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def leaderboard(
     actionability: filters.Actionability = None,
     producer: filters.Producer = None,
     exclude_producer: filters.ExcludeProducer = None,
+    dimension: filters.Dimension = None,
     beta: filters.Beta = 1.0,
     protocol: Annotated[
         str | None, typer.Option(help="The newest sweep of this protocol; a named sweep must be of it.")
@@ -86,6 +88,9 @@ def leaderboard(
     pull_requests: Annotated[
         bool, typer.Option("--pull-requests/--no-pull-requests", help="With --json: every pull request's metrics.")
     ] = True,
+    beside: Annotated[
+        bool, typer.Option("--side-by-side", help="Only precision, recall, F and rank, of several judges in one table.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Print precision, recall and F, macro and micro, with 95% intervals and duration, over the rounds.
@@ -93,6 +98,7 @@ def leaderboard(
     Rows that share a letter cannot be told apart.
     """
     from crb_cli import golden_comments
+    from crb_core.dimensions import PullRequestFilter
     from crb_core.errors import InputError
     from crb_core.store import open_store
     from crb_core.store.boards import board_json, chosen_judges, load_board
@@ -108,6 +114,7 @@ def leaderboard(
         actionability=actionability,
         producer=producer,
     )
+    inside = PullRequestFilter.parse(dimension)
     sweep_id, sweep_protocol = chosen_sweep(store, sweep, protocol)
     if sweep_protocol == golden_comments.PROTOCOL:
         if exclude_producer:
@@ -123,11 +130,14 @@ def leaderboard(
                 beta=beta,
                 subset=subset,
                 partial=allow_partial,
+                pull_requests=inside,
             ),
+            beside=beside,
             as_json=as_json,
         )
         return
     golden_comments.refuse_options(sweep_protocol, compatible=compatible, profile=profile, no_dedup=no_dedup)
+    judges = chosen_judges(store, sweep_id, judge)
     boards = [
         load_board(
             store,
@@ -138,20 +148,36 @@ def leaderboard(
             sort=sort,
             allow_partial=allow_partial,
             exclude_producers=exclude_producer or (),
+            pull_requests=inside,
         )
-        for each in chosen_judges(store, sweep_id, judge)
+        for each in judges
     ]
+    if beside:
+        side_by_side(
+            sweep_id,
+            sweep_protocol,
+            [(each, board_rows(board)) for each, (board, _, _) in zip(judges, boards, strict=True)],
+            beta=beta,
+            filters={
+                **subset.to_json(),
+                "exclude_producer": sorted(exclude_producer or ()),
+                "dimensions": inside.to_json(),
+            },
+            as_json=as_json,
+        )
+        return
     if as_json:
         print_json(
             {
                 "leaderboards": [
-                    board_json(board, about, excluded, pull_requests=pull_requests) for board, about, excluded in boards
+                    board_json(board, about, excluded, dimensions=inside, pull_requests=pull_requests)
+                    for board, about, excluded in boards
                 ]
             }
         )
         return
     for board, about, excluded in boards:
-        print_leaderboard(board, about, excluded)
+        print_leaderboard(board, about, excluded, inside)
 
 
 def open_sweep(sweep: str | None, judge: str | None, *, no_comments: str | None = None) -> tuple[Store, StoredSweep]:

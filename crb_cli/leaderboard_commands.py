@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -18,8 +19,7 @@ __all__ = ["compare", "submit"]
 
 
 def compare(
-    one: Annotated[str, typer.Argument(help="Agent, or build id.")],
-    other: Annotated[str, typer.Argument(help="Agent, or build id.")],
+    agents: Annotated[list[str], typer.Argument(help="Two to four agents, or build ids.")],
     sweep: filters.OneSweep = None,
     judge: filters.Judge = None,
     severity: filters.Severity = None,
@@ -37,13 +37,13 @@ def compare(
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Compare two agents on the same pull requests: difference, 95% interval, and p of an exchange test."""
-    from crb_cli.leaderboard_rows import load_rows, sample_of_row
-    from crb_core.bootstrap import Bootstrap
-    from crb_core.errors import InputError
-    from crb_core.identity import differences
+    """Compare agents on the same pull requests: difference, 95% interval, and p of an exchange test.
+
+    --json also has strata, single pull requests, what only one of them found, and each one's rounds.
+    """
+    from crb_cli.leaderboard_rows import counting_words, load_rows
+    from crb_core.store.comparisons import comparison_json
     from crb_core.strata import Subset
-    from crb_core.usage import token_problem, usage_summary
 
     subset = Subset.parse(
         severity=severity,
@@ -54,7 +54,7 @@ def compare(
         actionability=actionability,
         producer=producer,
     )
-    about = load_rows(
+    found = load_rows(
         sweep,
         judge,
         beta=beta,
@@ -63,76 +63,53 @@ def compare(
         profile=profile,
         no_dedup=no_dedup,
     )
-    rows = [about.named(name) for name in (one, other)]
-    if rows[0].build == rows[1].build:
-        raise InputError(f"{one} and {other} are the same build", remedy="Name two")
-    mixed = {
-        name: values
-        for name, values in differences(rows[0].identity, rows[1].identity).items()
-        if name in {"corpus_fingerprint", "protocol", "judge", "harness"}
-    }
-    if mixed:
-        fields = "; ".join(f"{name}: {left!r} and {right!r}" for name, (left, right) in mixed.items())
-        raise InputError(f"{one} and {other} were not measured in the same way: {fields}")
-    bootstrap = Bootstrap()
-    samples = [sample_of_row(row, beta) for row in rows]
-    found = [
-        bootstrap.compare(samples[0], samples[1], metric, level)
-        for level in ("macro", "micro")
-        for metric in about.metrics
-    ]
-    used = [usage_summary([trial.usage for trial in row.trials if trial.scored]) for row in rows]
-    problem = token_problem(*used)
-    totals = [summary.metrics["total_tokens"].mean for summary in used]
+    document = comparison_json(found.store, found.loaded, agents, found.rows.options)
     if as_json:
-        print_json(
-            {
-                "format": "crb.comparison/1",
-                **about.to_json(),
-                "beta": beta,
-                "subset": subset.to_json(),
-                **{
-                    side: {"agent": row.build.agent, "build": row.build.build_id, "marks": list(row.marks)}
-                    for side, row in zip(("one", "other"), rows, strict=True)
-                },
-                "uncertainty": bootstrap.to_json(),
-                "comparisons": [each.model_dump(mode="json") for each in found],
-                "tokens_per_review": {
-                    "one": totals[0],
-                    "other": totals[1],
-                    "comparable": problem is None,
-                    "reason": problem,
-                },
-            }
-        )
+        print_json(document)
         return
-    first = found[0]
+    if found.rows.counting:
+        console.print(counting_words(found.rows), style="dim")
+    names = {build["build"]: build["agent"] for build in document["builds"]}
+    for pair in document["pairs"]:
+        _print_pair(pair, names, document)
+    for each in document["found_by"]["only"]:
+        console.print(
+            plain(
+                f"Only {names[each['build']]} covers {len(each['findings'])} of "
+                f"{document['found_by']['golden_tp']} golden true positives."
+            ),
+            soft_wrap=True,
+        )
+
+
+def _print_pair(pair: Mapping[str, Any], names: Mapping[str, str], document: Mapping[str, Any]) -> None:
+    first = pair["comparisons"][0]
     console.print(
         plain(
-            f"{rows[0].build.agent} minus {rows[1].build.agent}: sweep {about.sweep_name}, judge {about.judge.name}, "
-            f"{first.pull_requests} pull requests, rounds {', '.join(map(str, first.rounds)) or 'none'}"
+            f"{names[pair['one']]} minus {names[pair['other']]}: sweep {document['sweep']}, "
+            f"judge {document['judge']['name']}, {first['pull_requests']} pull requests, "
+            f"rounds {', '.join(map(str, first['rounds'])) or 'none'}"
         )
     )
-    if about.counting:
-        console.print(about.counting_words(), style="dim")
     table = Table(box=None, pad_edge=False)
     for title in ("", "metric", "difference", "95%", "p"):
         table.add_column(title, justify="left" if title in {"", "metric"} else "right")
-    for each in found:
+    for each in pair["comparisons"]:
         table.add_row(
-            each.level,
-            each.metric,
-            Text("–", style="dim") if each.difference is None else f"{each.difference:+.3f}",
-            "" if each.low is None or each.high is None else f"{each.low:+.2f} to {each.high:+.2f}",
-            "" if each.p is None else f"{each.p:.4f}",
+            each["level"],
+            each["metric"],
+            Text("–", style="dim") if each["difference"] is None else f"{each['difference']:+.3f}",
+            "" if each["low"] is None else f"{each['low']:+.2f} to {each['high']:+.2f}",
+            "" if each["p"] is None else f"{each['p']:.4f}",
         )
     console.print(table)
-    kind = "all exchanges" if first.exact else f"{bootstrap.resamples} random exchanges"
+    resamples = document["uncertainty"]["resamples"]
+    kind = "all exchanges" if first["exact"] else f"{resamples} random exchanges"
     console.print(Text(f"p: exchange of both results of a pull request, two-sided, {kind}; unadjusted.", style="dim"))
-    for reason in dict.fromkeys(each.reason for each in found if each.reason):
+    for reason in dict.fromkeys(each["reason"] for each in pair["comparisons"] if each["reason"]):
         console.print(Text(f"–: {reason}", style="dim"))
-    if problem is not None:
-        console.print(plain(f"Token totals cannot be compared: {problem}."), style="dim")
+    if not pair["tokens"]["comparable"]:
+        console.print(plain(f"Token totals cannot be compared: {pair['tokens']['reason']}."), style="dim")
 
 
 def submit(

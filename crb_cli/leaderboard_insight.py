@@ -34,10 +34,11 @@ def distributions(
     as_json: JsonFlag = False,
 ) -> None:
     """Print minimum, Type-7 p50 and p95, and maximum of review time, tokens, cost and every metric over trials."""
-    from crb_cli.leaderboard_rows import distributions_of, load_rows
+    from crb_cli.leaderboard_rows import counting_words, load_rows
     from crb_core.errors import InputError
+    from crb_core.store.sweep_rows import distributions_of
 
-    about = load_rows(sweep, judge, profile=profile, no_dedup=no_dedup)
+    about = load_rows(sweep, judge, profile=profile, no_dedup=no_dedup).rows
     for key in pull_request or ():
         if key not in about.pull_requests:
             raise InputError(f"The sweep has no pull request {key}", remedy="`crb trial list` shows them")
@@ -71,7 +72,7 @@ def distributions(
         )
         return
     if about.counting:
-        console.print(about.counting_words(), style="dim")
+        console.print(counting_words(about), style="dim")
     for record in records:
         console.print()
         console.print(
@@ -102,12 +103,14 @@ def usage(
     as_json: JsonFlag = False,
 ) -> None:
     """Print tokens, observed charges and time: totals, per finding, per covered golden finding, and what they buy."""
-    from crb_cli.leaderboard_rows import load_rows, usage_of
-    from crb_core.store.measured import judge_costs
+    from crb_cli.leaderboard_rows import counting_words, load_rows
+    from crb_core.store.judge_costs import judge_costs
+    from crb_core.store.sweep_rows import usage_of
 
-    about = load_rows(sweep, judge, profile=profile, no_dedup=no_dedup)
+    loaded = load_rows(sweep, judge, profile=profile, no_dedup=no_dedup)
+    about = loaded.rows
     rows = about.chosen(agent)
-    with about.store.read() as connection:
+    with loaded.store.read() as connection:
         costs = judge_costs(connection, about.sweep_id, about.judge.judge_id)
     found = [(row, usage_of(row)) for row in rows]
     if as_json:
@@ -131,7 +134,7 @@ def usage(
         return
     console.print("Usage of the scored reviews in the rounds that the leaderboard averages")
     if about.counting:
-        console.print(about.counting_words(), style="dim")
+        console.print(counting_words(about), style="dim")
     table = Table(box=None, pad_edge=False)
     for title in ("agent", "", "seconds", "tokens", "USD"):
         table.add_column(title, justify="left" if title in {"agent", ""} else "right", overflow="fold")

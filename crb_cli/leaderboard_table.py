@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from crb_cli.calibration_words import calibration_words
 from crb_cli.output import console, plain
+from crb_core.calibration_words import calibration_words
+from crb_core.dimensions import EVERY_PULL_REQUEST, PullRequestFilter
+from crb_core.runners import NOT_ISOLATED
 
 if TYPE_CHECKING:
     from crb_core.ablation import Exclusion
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from crb_core.store.measured import StoredSweep
     from crb_core.store.results import SweepResults
 
-__all__ = ["print_leaderboard"]
+__all__ = ["dimension_words", "print_leaderboard"]
 
 #: Metrics that the terminal shows, by protocol, with their titles; F's title gets the beta.
 _SHOWN = {
@@ -37,12 +39,17 @@ _SHOWN = {
 }
 _MEANINGS = {
     "recorded": "replays scripted reviews, no real reviewer",
-    "not isolated": "ran as processes of this machine, without a container",
+    "not isolated": NOT_ISOLATED,
     "imported": "ran elsewhere; whether the answer key is older than the trials is not recorded",
 }
 
 
-def print_leaderboard(board: Leaderboard, about: StoredSweep | SweepResults, excluded: Exclusion | None = None) -> None:
+def print_leaderboard(
+    board: Leaderboard,
+    about: StoredSweep | SweepResults,
+    excluded: Exclusion | None = None,
+    inside: PullRequestFilter = EVERY_PULL_REQUEST,
+) -> None:
     """Print a leaderboard with notes on what its figures mean."""
     console.print()
     console.print(
@@ -57,6 +64,8 @@ def print_leaderboard(board: Leaderboard, about: StoredSweep | SweepResults, exc
     if board.subset.restricted:
         chosen = "; ".join(f"{axis} {', '.join(values)}" for axis, values in board.subset.to_json().items())
         console.print(plain(f"only findings of {chosen}"))
+    if inside.dimensions:
+        console.print(plain(f"only pull requests of {dimension_words(inside)}"))
     if excluded is not None:
         console.print(
             plain(
@@ -81,6 +90,11 @@ def print_leaderboard(board: Leaderboard, about: StoredSweep | SweepResults, exc
     console.print(table)
     for note in _notes(board, about):
         console.print(note)
+
+
+def dimension_words(inside: PullRequestFilter) -> str:
+    """``language Go, Python; size M: 30 to 99``."""
+    return "; ".join(f"{name} {', '.join(values)}" for name, values in inside.to_json().items())
 
 
 def _lines(row: Row, shown: tuple[str, ...]) -> list[tuple[Text | str, ...]]:

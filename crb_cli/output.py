@@ -17,8 +17,16 @@ console = Console(highlight=False)
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on standard output. NaN never occurs: undefined is null."""
-    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+    """One JSON document on standard output. NaN never occurs: undefined is null.
+
+    Characters that could move or colour a terminal are written as escapes, which mean the same to a program.
+    """
+    for line in json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False).split("\n"):
+        print(line if line.isprintable() else "".join(map(_printable, line)))
+
+
+def _printable(character: str) -> str:
+    return character if character.isprintable() else json.dumps(character)[1:-1]
 
 
 def plain(text: str) -> Text:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
+from crb_cli.extraction import Extract
+from crb_cli.model_calls import FakeModel, MaxCost
 from crb_cli.output import JsonFlag, console, plain, print_json
+from crb_cli.running import SOME_TRIALS_FAILED, run_or_leave_to_the_farm
+from crb_cli.steering import add_to
 from crb_core.errors import InputError
+from crb_core.runners import RUNNERS
 from crb_core.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -21,8 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "load_named_corpus", "plan_judges", "run_or_leave_to_the_farm", "start_sweep"]
 
-#: Exit code of a sweep that finished with failed trials.
-SOME_TRIALS_FAILED = 3
+#: How many of the last operations ``show`` tells.
+SHOWN_OPERATIONS = 10
 
 app = typer.Typer(no_args_is_help=True, help="Start, list, show, watch, pause, resume and cancel sweeps.")
 
@@ -41,7 +47,15 @@ def start(
     subset: Annotated[str | None, typer.Option(help="Named subset of the corpus, for example smoke.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N pull requests.")] = None,
     judge: Annotated[list[str] | None, typer.Option(help="Judge (repeatable).")] = None,
-    priority: Annotated[int, typer.Option(help="Higher goes first.")] = 0,
+    priority: Annotated[int | None, typer.Option(help="Higher goes first; 0 by default.")] = None,
+    weight: Annotated[
+        float | None, typer.Option(help="Share against other sweeps of its priority; 1 by default.")
+    ] = None,
+    concurrency: Annotated[int | None, typer.Option(min=1, help="Reviews of this sweep at once.")] = None,
+    agent_concurrency: Annotated[
+        list[str] | None,
+        typer.Option(metavar="AGENT=N", help="Reviews of an agent at once, over all sweeps (repeatable)."),
+    ] = None,
     max_cost: Annotated[
         float | None, typer.Option(min=0, help="List price in USD that the judges' calls may reach.")
     ] = None,
@@ -70,6 +84,9 @@ def start(
         subset=subset,
         limit=limit,
         priority=priority,
+        weight=weight,
+        concurrency=concurrency,
+        agent_concurrency=_by_agent(agent_concurrency or ()),
         max_cost=max_cost,
         force=force,
         quiet=as_json,
@@ -99,9 +116,15 @@ def import_(
     round: Annotated[int, typer.Option(min=1, max=100, help="Round that the reviews belong to.")] = 1,
     root: Annotated[str | None, typer.Option(help="Folder that paths in the files begin with.")] = None,
     login: Annotated[str | None, typer.Option(help="github-review-comments: the agent's account.")] = None,
+    extract: Extract = None,
+    max_cost: MaxCost = None,
+    fake_model: FakeModel = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Store reviews and judgments made elsewhere; the same import again changes nothing."""
+    """Store reviews and judgments made elsewhere; the same import again changes nothing.
+
+    Comments at lines are findings as they are; --extract takes general comments apart into findings.
+    """
     from crb_cli.imports import import_sweep
 
     import_sweep(
@@ -115,6 +138,9 @@ def import_(
         round_number=round,
         root=root,
         login=login,
+        extract=extract,
+        max_cost=max_cost,
+        fake_model=fake_model,
         as_json=as_json,
     )
 
@@ -124,7 +150,9 @@ def list_(as_json: JsonFlag = False) -> None:
     """List the stored sweeps with their progress."""
     from sqlalchemy import select
 
+    from crb_cli.steering import limit_lines
     from crb_core.store import open_store
+    from crb_core.store.sweep_limits import read_limits
     from crb_core.store.tables import SweepRow, core
     from crb_scheduler.progress import read_progress
 
@@ -133,8 +161,9 @@ def list_(as_json: JsonFlag = False) -> None:
     with store.read() as connection:
         ids = connection.execute(select(sweeps.c.id).order_by(sweeps.c.created_at, sweeps.c.id)).scalars().all()
         records = [read_progress(connection, sweep_id, failures=0) for sweep_id in ids]
+        limits = {sweep_id: read_limits(connection, sweep_id) for sweep_id in ids}
     if as_json:
-        print_json({"sweeps": [record.to_json() for record in records]})
+        print_json({"sweeps": [record.to_json() | {"limits": limits[record.sweep_id].to_json()} for record in records]})
         return
     table = Table(box=None, pad_edge=False)
     for title in ("sweep", "id", "state", "trials", "ended", "scored", "failed"):
@@ -145,73 +174,75 @@ def list_(as_json: JsonFlag = False) -> None:
         counts = (record.trials, record.ended, record.by_state.get("scored", 0), failed)
         table.add_row(plain(record.name), record.sweep_id, state, *map(str, counts))
     console.print(table)
+    for record in records:
+        for line in limit_lines(limits[record.sweep_id]):
+            console.print(plain(f"{record.name}: {line}"), soft_wrap=True)
 
 
 @app.command()
 def show(sweep: SweepName, as_json: JsonFlag = False) -> None:
-    """Show a sweep: trials by state and agent, and what failed and why."""
-    from crb_cli.watch import Rate, print_failures, progress_view
+    """Show a sweep: trials by state and agent, limits and pauses, what failed and why, what people did to it."""
+    from crb_cli.steering import limit_lines, operation_line
+    from crb_cli.watch import counts_table, print_failures
+    from crb_core.store.operations import list_operations
+    from crb_core.store.sweep_limits import read_limits
 
     store, progress = _progress(sweep)
+    with store.read() as connection:
+        limits = read_limits(connection, progress.sweep_id)
+        operations = list_operations(connection, sweep_id=progress.sweep_id, limit=SHOWN_OPERATIONS)
     store.close()
     if as_json:
-        print_json(progress.to_json())
+        more = {"limits": limits.to_json(), "operations": [operation.to_json() for operation in operations]}
+        print_json(progress.to_json() | more)
         return
-    console.print(progress_view(progress, Rate(), 0.0, failures=0))
+    console.print(counts_table(progress))
+    for line in limit_lines(limits):
+        console.print(plain(line), soft_wrap=True)
     print_failures(progress)
+    for operation in reversed(operations):
+        console.print(plain(operation_line(operation)), soft_wrap=True, style="dim")
 
 
 @app.command()
-def watch(sweep: SweepName) -> None:
-    """Follow a sweep until nothing of it waits or runs. Ctrl-C ends the watching, not the sweep."""
-    from crb_cli.watch import follow, print_failures
+def watch(
+    sweep: SweepName,
+    once: Annotated[bool, typer.Option("--once", help="Print the picture once, as it is now.")] = False,
+    every: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds between two readings, at least.")] = 1.0,
+    ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters only.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, a reading a line.")] = False,
+) -> None:
+    """Follow a sweep until nothing of it waits or runs. Ctrl-C ends the watching, not the sweep.
 
-    store, progress = _progress(sweep)
-    try:
-        progress = follow(store, progress.sweep_id)
-    except KeyboardInterrupt:
-        console.print("The sweep goes on.")
-        return
-    print_failures(progress)
-    if progress.failures:
+    It reads the store and nothing else, so it works on every machine that reaches the store.
+    """
+    from crb_cli.watch import watch_sweep
+
+    progress = watch_sweep(sweep, once=once, every=every, ascii_only=ascii_only, as_json=as_json)
+    if progress is not None and progress.finished and progress.failures:
         raise typer.Exit(SOME_TRIALS_FAILED)
 
 
 @app.command()
-def pause(
+def latency(
     sweep: SweepName,
     agent: Annotated[str | None, typer.Option(help="Only this agent's builds.")] = None,
+    all_attempts: Annotated[
+        bool, typer.Option("--all-attempts", help="Count attempts that did not succeed too.")
+    ] = False,
+    as_json: JsonFlag = False,
 ) -> None:
-    """Take no more steps of a sweep, or of one agent in it; what runs may end."""
-    _set_state(sweep, agent, paused=True)
+    """Print where the time went: queue, preparation, pull, slot, review, collecting, teardown, and the judges' stages.
+
+    Percentiles are of Type 7 (linear), in milliseconds, over all pull requests and rounds. A part that was not measured
+    is absent.
+    """
+    from crb_cli.latency import latency_command
+
+    latency_command(sweep, agent=agent, all_attempts=all_attempts, as_json=as_json)
 
 
-@app.command()
-def resume(
-    sweep: SweepName,
-    agent: Annotated[str | None, typer.Option(help="Only this agent's builds.")] = None,
-) -> None:
-    """Go on with a paused, cancelled or interrupted sweep; what is done is kept."""
-    from crb_cli.home import require_a_place_to_run
-
-    settings = load_settings()
-    require_a_place_to_run(settings)
-    _set_state(sweep, agent, paused=False)
-    run_or_leave_to_the_farm(settings, [sweep], quiet=False)
-
-
-@app.command()
-def cancel(sweep: SweepName) -> None:
-    """End a sweep: nothing more is started and running containers are stopped within seconds."""
-    from crb_core.store import open_store
-    from crb_core.store.sweeps import find_sweep, set_sweep_state
-    from crb_core.store.tables import SweepState
-
-    store = open_store(load_settings().resolved_store_url)
-    with store.write() as connection:
-        row = find_sweep(connection, sweep)
-        set_sweep_state(connection, row.id, SweepState.CANCELLED)
-    console.print(plain(f"sweep {row.name} is cancelled; `crb sweep resume {row.name}` goes on with it"))
+add_to(app)
 
 
 def load_named_corpus(settings: Settings, reference: str) -> Corpus:
@@ -270,14 +301,17 @@ def start_sweep(
     keys: Sequence[str] = (),
     subset: str | None = None,
     limit: int | None = None,
-    priority: int = 0,
+    priority: int | None = None,
+    weight: float | None = None,
+    concurrency: int | None = None,
+    agent_concurrency: Mapping[str, int] | None = None,
     max_cost: float | None = None,
     force: bool = False,
     renew: bool = False,
     quiet: bool = False,
 ) -> PlannedSweep:
     """Resolve agents and judges and write the sweep's rows (see SweepRequest for ``force`` and ``renew``)."""
-    from crb_cli.builds import resolve_builds
+    from crb_cli.builds import resolve_builds, source_reference
     from crb_core.agent_source import load_agent
     from crb_core.store import open_store
     from crb_scheduler.plan import SweepRequest, choose_pull_requests, plan
@@ -285,6 +319,9 @@ def start_sweep(
     chosen = choose_pull_requests(corpus, keys=keys, subset=subset, limit=limit)
     sources = [load_agent(agent) for agent in agents]
     names = [source.manifest.name for source in sources]
+    for agent_name in agent_concurrency or {}:
+        if agent_name not in names:
+            raise InputError(f"The agent {agent_name} has a concurrency, but is not in the sweep")
     for agent_name in names:
         if names.count(agent_name) > 1:
             raise InputError(f"The agent {agent_name} is named twice", remedy="Name each agent once")
@@ -302,7 +339,10 @@ def start_sweep(
             )
     if resolved.reason is not None and not quiet:
         console.print(
-            plain(f"Not isolated: agents run as processes of this machine, because {resolved.reason}."),
+            plain(
+                f"Not isolated: agents run as processes of this machine, because {resolved.reason}."
+                f" {' '.join(RUNNERS['process'].openings)}"
+            ),
             style="yellow",
             soft_wrap=True,
         )
@@ -319,7 +359,14 @@ def start_sweep(
                     rounds=rounds,
                     snapshot_source={"kind": corpus.source, "template": corpus.source_template},
                     pull_requests=chosen,
+                    agent_sources={
+                        source.manifest.name: source_reference(agent, source)
+                        for agent, source in zip(agents, sources, strict=True)
+                    },
                     priority=priority,
+                    weight=weight,
+                    concurrency=concurrency,
+                    agent_concurrency=dict(agent_concurrency or {}),
                     max_cost_usd=max_cost,
                     force=force,
                     renew=renew,
@@ -329,41 +376,15 @@ def start_sweep(
         store.close()
 
 
-def run_or_leave_to_the_farm(settings: Settings, sweeps: Sequence[str], *, quiet: bool) -> None:
-    """Run sweeps here until they end, or, where a broker is set, leave them to its scheduler and workers.
-
-    Exits with 3 when they ended and some trials failed.
-    """
-    from crb_cli.farm import LocalFarm, stop_on_signals
-    from crb_cli.watch import follow, print_failures
-    from crb_core.store.sweeps import find_sweep
-    from crb_worker.app import BrokerClient
-
-    if settings.broker_url is not None:
-        client = BrokerClient(settings.broker_url)
-        client.nudge()
-        client.close()
-        if not quiet:
-            for name in sweeps:
-                console.print(plain(f"`crb sweep watch {name}` follows it; scheduler and workers do the rest."))
-        return
-    failures = False
-    with stop_on_signals():
-        try:
-            with LocalFarm(settings) as farm:
-                for name in sweeps:
-                    with farm.store.read() as connection:
-                        sweep_id = find_sweep(connection, name).id
-                    progress = follow(farm.store, sweep_id, check=farm.check, quiet=quiet)
-                    failures = failures or bool(progress.failures)
-                    if not quiet:
-                        print_failures(progress)
-        except KeyboardInterrupt:
-            resume = " and ".join(f"`crb sweep resume {name}`" for name in sweeps)
-            console.print(plain(f"Interrupted; what is done is kept. {resume} goes on."), soft_wrap=True)
-            raise typer.Exit(1) from None
-    if failures:
-        raise typer.Exit(SOME_TRIALS_FAILED)
+def _by_agent(given: Sequence[str]) -> dict[str, int]:
+    """``AGENT=N`` as it is given on the command line."""
+    found = {}
+    for text in given:
+        agent, is_there, number = text.partition("=")
+        if not agent or not is_there or not re.fullmatch(r"[0-9]{1,9}", number):
+            raise InputError(f"{text!r} does not say how many reviews of which agent", remedy="Give AGENT=N")
+        found[agent] = int(number)
+    return found
 
 
 def _progress(reference: str) -> tuple[Store, Any]:
@@ -374,26 +395,3 @@ def _progress(reference: str) -> tuple[Store, Any]:
     store = open_store(load_settings().resolved_store_url)
     with store.read() as connection:
         return store, read_progress(connection, find_sweep(connection, reference).id)
-
-
-def _set_state(reference: str, agent: str | None, *, paused: bool) -> None:
-    from crb_core.store import open_store
-    from crb_core.store.sweeps import find_sweep, set_build_paused, set_sweep_state, sweep_builds
-    from crb_core.store.tables import SweepState
-
-    store = open_store(load_settings().resolved_store_url)
-    with store.write() as connection:
-        row = find_sweep(connection, reference)
-        if agent is None:
-            set_sweep_state(connection, row.id, SweepState.PAUSED if paused else SweepState.ACTIVE)
-        else:
-            mine = [build for build in sweep_builds(connection, row.id) if build.agent == agent]
-            if not mine:
-                raise InputError(
-                    f"The sweep {row.name} has no agent {agent!r}", remedy=f"`crb sweep show {row.name}` lists them"
-                )
-            for build in mine:
-                set_build_paused(connection, row.id, build.build_id, paused)
-    store.close()
-    what = f"sweep {row.name}" if agent is None else f"agent {agent} of sweep {row.name}"
-    console.print(plain(f"{what} is {'paused' if paused else 'active'}"))

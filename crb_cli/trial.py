@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from crb_cli.output import JsonFlag, console, plain, print_json
+from crb_cli.trial_filter import Agent, Cancelled, Failed, OutcomeName, PullRequestKey, Round, Sweep, trial_filter
+from crb_cli.trial_steering import add_to
 from crb_core.errors import InputError
 from crb_core.settings import load_settings
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="List and show trials, read their logs, retry single ones.")
-
-Sweep = Annotated[str | None, typer.Option(help="Name or id of a sweep.")]
-Agent = Annotated[str | None, typer.Option(help="Agent name.")]
-PullRequestKey = Annotated[str | None, typer.Option("--pr", help="Pull-request key.")]
-Round = Annotated[int | None, typer.Option(help="Round, from 1.")]
-OutcomeName = Annotated[str | None, typer.Option(help="Outcome of the last attempt, for example timeout.")]
-Failed = Annotated[bool, typer.Option("--failed", help="Only trials that failed or were cancelled.")]
-
-
-def _filter(**values: Any) -> Any:
-    from crb_core.agent import Outcome
-    from crb_core.store.trials import TrialFilter
-
-    outcome = values.get("outcome")
-    if outcome is not None and outcome not in list(Outcome):
-        raise InputError(f"There is no outcome {outcome!r}", remedy=f"Choose from {', '.join(Outcome)}")
-    return TrialFilter(**values)
+app = typer.Typer(no_args_is_help=True, help="List and show trials, read their logs, cancel and retry single ones.")
 
 
 @app.command("list")
@@ -42,13 +27,22 @@ def list_(
     round: Round = None,
     outcome: OutcomeName = None,
     failed: Failed = False,
+    cancelled: Cancelled = False,
     as_json: JsonFlag = False,
 ) -> None:
     """List trials with their last outcome."""
     from crb_core.store import open_store
     from crb_core.store.trials import list_trials
 
-    wanted = _filter(sweep=sweep, agent=agent, pull_request=pr, round=round, outcome=outcome, failed=failed)
+    wanted = trial_filter(
+        sweep=sweep,
+        agent=agent,
+        pr=pr,
+        round_number=round,
+        outcome=outcome,
+        failed=failed,
+        cancelled=cancelled,
+    )
     store = open_store(load_settings().resolved_store_url)
     with store.read() as connection:
         records = list_trials(connection, wanted)
@@ -73,15 +67,24 @@ def list_(
     console.print(f"{len(records)} trials")
 
 
+def _no_trial(number: int) -> InputError:
+    return InputError(f"There is no trial {number}", remedy="`crb trial list` shows the numbers")
+
+
 @app.command()
 def show(trial: Annotated[int, typer.Argument(help="Number of the trial.")], as_json: JsonFlag = False) -> None:
-    """Show a trial: attempts, findings, scores."""
+    """Show a trial: attempts, findings, scores, and artifacts that cannot be audited; --json has all of it."""
+    from crb_cli.latency import split_line
+    from crb_core.evidence import open_evidence
     from crb_core.store import open_store
-    from crb_core.store.trials import show_trial
+    from crb_core.store.trial_audit import trial_document
 
-    store = open_store(load_settings().resolved_store_url)
+    settings = load_settings()
+    store = open_store(settings.resolved_store_url)
     with store.read() as connection:
-        record = show_trial(connection, trial)
+        record = trial_document(connection, open_evidence(settings.resolved_evidence_url), trial)
+    if record is None:
+        raise _no_trial(trial)
     if as_json:
         print_json(record)
         return
@@ -101,6 +104,8 @@ def show(trial: Annotated[int, typer.Argument(help="Number of the trial.")], as_
             ),
             soft_wrap=True,
         )
+        if (line := split_line(attempt["phases_ms"], attempt["review_ms"])) is not None:
+            console.print(plain(f"    {line}"), soft_wrap=True)
     for finding in record["findings"]:
         lines = f"{finding['file']}:{finding['start_line']}-{finding['end_line']}"
         outside = "" if finding["in_diff"] else " (outside the diff)"
@@ -113,6 +118,12 @@ def show(trial: Annotated[int, typer.Argument(help="Number of the trial.")], as_
                 f"recall {_ratio(micro['grounded_recall'])}"
             )
         )
+    for artifact in record["artifacts"]:
+        if artifact["state"] != "present":
+            detail = f": {artifact['detail']}" if artifact["detail"] else ""
+            console.print(
+                plain(f"  {artifact['of']}, {artifact['name']} is {artifact['state']}{detail}"), soft_wrap=True
+            )
     for step in record["steps"]:
         if step["reason"]:
             console.print(plain(f"  {step['stage']} {step['state']}: {step['reason']}"), soft_wrap=True)
@@ -128,7 +139,7 @@ def logs(
     """Print what an agent wrote: its output streams and its findings file."""
     from crb_core.evidence import open_evidence
     from crb_core.store import open_store
-    from crb_core.store.trials import show_trial
+    from crb_core.store.trial_audit import trial_record
 
     names = ("stdout", "stderr", "findings")
     if stream not in (*names, "all"):
@@ -136,7 +147,10 @@ def logs(
     settings = load_settings()
     store = open_store(settings.resolved_store_url)
     with store.read() as connection:
-        made = show_trial(connection, trial)["attempts"]
+        record = trial_record(connection, trial)
+    if record is None:
+        raise _no_trial(trial)
+    made = record["attempts"]
     chosen = [record for record in made if attempt in {None, record["number"]}][-1:]
     if not chosen:
         raise InputError(
@@ -164,46 +178,7 @@ def logs(
         sys.stdout.write(safe if safe.endswith("\n") or not safe else safe + "\n")
 
 
-@app.command()
-def retry(
-    trial: Annotated[list[int] | None, typer.Argument(help="Numbers of trials.")] = None,
-    sweep: Sweep = None,
-    agent: Agent = None,
-    pr: PullRequestKey = None,
-    round: Round = None,
-    outcome: OutcomeName = None,
-    failed: Failed = False,
-    as_json: JsonFlag = False,
-) -> None:
-    """Try failed trials again: the named ones, or all that match. Earlier attempts stay; what succeeded is kept."""
-    from crb_cli.home import require_a_place_to_run
-    from crb_cli.sweep import run_or_leave_to_the_farm
-    from crb_core.store import open_store
-    from crb_core.store.trials import list_trials, retry_trials
-
-    if not trial and not any((sweep, agent, pr, round, outcome, failed)):
-        raise InputError("No trial is named", remedy="Give trial numbers, or --failed, --outcome or another filter")
-    wanted = _filter(
-        trial_ids=tuple(trial or ()),
-        sweep=sweep,
-        agent=agent,
-        pull_request=pr,
-        round=round,
-        outcome=outcome,
-        failed=failed or not trial,
-    )
-    settings = load_settings()
-    require_a_place_to_run(settings)
-    store = open_store(settings.resolved_store_url)
-    with store.write() as connection:
-        retried = retry_trials(connection, wanted)
-        names = sorted({record["sweep"] for record in list_trials(connection, _filter(trial_ids=tuple(retried)))})
-    store.close()
-    if as_json:
-        print_json({"retried": retried, "sweeps": names})
-    else:
-        console.print(f"{len(retried)} trials are ready again")
-    run_or_leave_to_the_farm(settings, names, quiet=as_json)
+add_to(app)
 
 
 def _ratio(value: float | None) -> str:

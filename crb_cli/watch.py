@@ -1,90 +1,79 @@
-"""Live progress of a sweep in the terminal."""
+"""Following a sweep: a live picture in a terminal, lines or JSON elsewhere. It reads the store and nothing else."""
 
 from __future__ import annotations
 
+import json
+import sys
 import time
-from collections import deque
 from collections.abc import Callable
 
-from rich.columns import Columns
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
 
-from crb_cli.output import console, plain
-from crb_core.store import Store
-from crb_scheduler.progress import SweepProgress, TrialState, read_progress
+from crb_cli.output import console
+from crb_cli.watch_view import Canvas, counts_table, failure_lines, one_line, picture
+from crb_core.errors import StoreError
+from crb_core.settings import load_settings
+from crb_core.store import Store, open_store
+from crb_core.store.sweeps import find_sweep
+from crb_scheduler.beats import BeatWatch
+from crb_scheduler.progress import SweepCounts, SweepProgress, sweep_progress
 
-__all__ = ["follow", "print_failures", "progress_view"]
+__all__ = ["counts_table", "follow", "print_failures", "watch_sweep"]
 
+#: Seconds between two readings; a big sweep is read less often, so that watching costs a fraction of a core.
 REFRESH_SECONDS = 0.5
-#: The rate is that of the last minute: a sweep's beginning says little about its end.
-RATE_WINDOW_SECONDS = 60.0
-SHOWN_FAILURES = 5
-
-_COLUMNS = (
-    (TrialState.WAITING, "waiting", "dim"),
-    (TrialState.REVIEWING, "reviewing", "cyan"),
-    (TrialState.JUDGING, "judging", "blue"),
-    (TrialState.SCORED, "scored", "green"),
-    (TrialState.FAILED, "failed", "red"),
-    (TrialState.JUDGE_FAILED, "judge failed", "red"),
-    (TrialState.CANCELLED, "cancelled", "yellow"),
-)
+#: A reading is followed by at least so many times its own duration.
+REST_FACTOR = 4.0
+#: Seconds between two lines where there is no terminal.
+LINE_SECONDS = 5.0
 
 
-class Rate:
-    """Trials ended a second over the last minute."""
+class Reader:
+    """Reads one sweep again and again; remembers the workers' beats in between."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._seen: deque[tuple[float, int]] = deque()
+    def __init__(self, store: Store, sweep_id: str, lease_seconds: float, every: float = REFRESH_SECONDS) -> None:
+        self._store = store
+        self._sweep_id = sweep_id
+        self._beats = BeatWatch(lease_seconds)
+        self._every = every
+        self._took = 0.0
 
-    def add(self, ended: int) -> None:
-        now = self._clock()
-        self._seen.append((now, ended))
-        while len(self._seen) > 2 and now - self._seen[0][0] > RATE_WINDOW_SECONDS:
-            self._seen.popleft()
+    def read(self) -> SweepProgress:
+        """The sweep now. StoreError where the store does not answer."""
+        began = time.monotonic()
+        with self._store.read() as connection:
+            progress = sweep_progress(connection, self._sweep_id, beats=self._beats)
+        self._took = time.monotonic() - began
+        return progress
 
-    @property
-    def per_second(self) -> float | None:
-        """None until two readings differ in time and something has ended between them."""
-        if len(self._seen) < 2:
-            return None
-        (start, before), (end, after) = self._seen[0], self._seen[-1]
-        return (after - before) / (end - start) if end > start and after > before else None
-
-
-def progress_view(
-    progress: SweepProgress, rate: Rate, elapsed: float, *, failures: int = SHOWN_FAILURES
-) -> RenderableType:
-    """The picture that is drawn anew at each refresh; fits 80 columns. It describes so many ``failures``."""
-    table = Table(box=None, pad_edge=False, expand=False)
-    table.add_column("agent")
-    shown = [column for column in _COLUMNS if progress.by_state.get(column[0].value) or column[0] in _COLUMNS_ALWAYS]
-    for _, title, style in shown:
-        table.add_column(title, justify="right", style=style)
-    for agent, states in progress.by_agent.items():
-        table.add_row(plain(agent), *(str(states.get(state.value, 0) or "·") for state, _, _ in shown))
-    done, total = progress.ended, progress.trials
-    per_second = rate.per_second
-    left = "" if per_second is None else f"  about {_time((total - done) / per_second)} left"
-    speed = "" if per_second is None else f"  {per_second * 60:.0f} trials/min"
-    line = Text.assemble((f"{done}/{total}", "bold"), f" trials  {_time(elapsed)}{speed}{left if done < total else ''}")
-    parts: list[RenderableType] = [
-        Text.assemble(("sweep ", "bold"), progress.name),
-        # A bar ends no line by itself.
-        Columns([ProgressBar(total=max(total, 1), completed=done, width=60)]),
-        line,
-        table,
-    ]
-    parts.extend(_failure_lines(progress, failures) if failures else ())
-    return Group(*parts)
+    def wait(self) -> None:
+        """Until it is time to read again."""
+        time.sleep(max(self._every, REST_FACTOR * self._took))
 
 
-_COLUMNS_ALWAYS = {TrialState.WAITING, TrialState.REVIEWING, TrialState.JUDGING, TrialState.SCORED}
+def watch_sweep(reference: str, *, once: bool, every: float, ascii_only: bool, as_json: bool) -> SweepProgress | None:
+    """``crb sweep watch``: the sweep as it was read last, or None where the watcher was ended by Ctrl-C."""
+    settings = load_settings()
+    store = open_store(settings.resolved_store_url)
+    with store.read() as connection:
+        sweep_id = find_sweep(connection, reference).id
+    reader = Reader(store, sweep_id, settings.lease_seconds, every)
+    try:
+        if as_json:
+            return _follow_as_json(reader, once=once)
+        if once:
+            return _print_picture(reader.read(), ascii_only)
+        progress = _follow(reader, lambda: None, quiet=False, ascii_only=ascii_only)
+    except KeyboardInterrupt:
+        print("The sweep goes on.", file=sys.stderr)
+        return None
+    finally:
+        store.close()
+    if console.is_terminal:
+        _print_picture(progress, ascii_only)
+    print_failures(progress)
+    return progress
 
 
 def follow(
@@ -92,46 +81,53 @@ def follow(
 ) -> SweepProgress:
     """Draw a sweep's progress until nothing of it waits or runs. ``check`` may raise to end it early.
 
-    Without a terminal one line is printed every few seconds instead, and nothing when ``quiet``.
+    Without a terminal one line is printed every few seconds instead, and nothing when ``quiet``. A store that does not
+    answer is asked again; the picture says so meanwhile.
     """
-    rate, started = Rate(), time.monotonic()
-    with store.read() as connection:
-        progress = read_progress(connection, sweep_id)
-    rate.add(progress.ended)
+    return _follow(Reader(store, sweep_id, load_settings().lease_seconds), check, quiet=quiet, ascii_only=False)
+
+
+def _follow(reader: Reader, check: Callable[[], None], *, quiet: bool, ascii_only: bool) -> SweepProgress:
+    progress = reader.read()
     if quiet or not console.is_terminal:
-        return _follow_in_lines(store, sweep_id, progress, check, quiet=quiet)
-    with Live(progress_view(progress, rate, 0.0), console=console, refresh_per_second=4, transient=True) as live:
+        return _follow_in_lines(reader, progress, check, quiet=quiet)
+    with Live(_drawn(progress, ascii_only), console=console, refresh_per_second=4, transient=True) as live:
         while not progress.finished:
-            time.sleep(REFRESH_SECONDS)
+            reader.wait()
             check()
-            with store.read() as connection:
-                progress = read_progress(connection, sweep_id)
-            rate.add(progress.ended)
-            live.update(progress_view(progress, rate, time.monotonic() - started))
+            note = None
+            try:
+                progress = reader.read()
+            except StoreError as error:
+                note = f"{error.problem}; it is asked again"
+            live.update(_drawn(progress, ascii_only, note))
     return progress
 
 
-def _follow_in_lines(
-    store: Store, sweep_id: str, progress: SweepProgress, check: Callable[[], None], *, quiet: bool
-) -> SweepProgress:
-    printed = float("-inf")
+def _follow_as_json(reader: Reader, *, once: bool) -> SweepProgress:
     while True:
-        now = time.monotonic()
-        if not quiet and (progress.finished or now - printed >= 5):
-            states = ", ".join(f"{count} {state}" for state, count in sorted(progress.by_state.items()))
-            print(f"{progress.name}: {progress.ended}/{progress.trials} trials ended ({states})", flush=True)
-            printed = now
-        if progress.finished:
-            return progress
-        time.sleep(REFRESH_SECONDS)
-        check()
-        with store.read() as connection:
-            progress = read_progress(connection, sweep_id)
+        try:
+            progress = reader.read()
+        except StoreError as error:
+            if once:
+                raise
+            print(f"crb: {error}", file=sys.stderr, flush=True)
+        else:
+            print(json.dumps(progress.to_json(), ensure_ascii=False, allow_nan=False), flush=True)
+            if once or progress.finished:
+                return progress
+        reader.wait()
 
 
-def print_failures(progress: SweepProgress) -> None:
+def _print_picture(progress: SweepProgress, ascii_only: bool) -> SweepProgress:
+    """The whole picture, however many lines it takes."""
+    console.print(picture(progress, Canvas(width=min(console.width, 80), ascii=_use_ascii(ascii_only))))
+    return progress
+
+
+def print_failures(progress: SweepCounts) -> None:
     """What failed and why, and how to go on; nothing when nothing failed."""
-    for line in _failure_lines(progress, limit=20):
+    for line in failure_lines(progress, limit=20):
         console.print(line, soft_wrap=True)
     if progress.failures:
         console.print(
@@ -142,20 +138,33 @@ def print_failures(progress: SweepProgress) -> None:
         )
 
 
-def _failure_lines(progress: SweepProgress, limit: int = SHOWN_FAILURES) -> list[Text]:
-    lines = []
-    for failure in progress.failures[:limit]:
-        what = f"trial {failure.trial_id} {failure.agent} {failure.pull_request} round {failure.round}"
-        lines.append(Text.assemble(("failed ", "red"), f"{what} {failure.stage}: ", plain(failure.reason)))
-    if len(progress.failures) > limit:
-        lines.append(Text(f"... and {len(progress.failures) - limit} more", style="red"))
-    return lines
+def _use_ascii(wanted: bool) -> bool:
+    """Where it is asked for, and where the output can take nothing else."""
+    return wanted or not (console.encoding or "").lower().startswith("utf")
 
 
-def _time(seconds: float) -> str:
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+def _drawn(progress: SweepProgress, ascii_only: bool, note: str | None = None) -> RenderableType:
+    canvas = Canvas(width=console.width, height=console.height, ascii=_use_ascii(ascii_only))
+    return picture(progress, canvas, note=note)
+
+
+def _follow_in_lines(
+    reader: Reader, progress: SweepProgress, check: Callable[[], None], *, quiet: bool
+) -> SweepProgress:
+    printed = float("-inf")
+    while True:
+        now = time.monotonic()
+        if not quiet and (progress.finished or now - printed >= LINE_SECONDS):
+            print(one_line(progress), flush=True)
+            printed = now
+        if progress.finished:
+            return progress
+        reader.wait()
+        check()
+        try:
+            progress = reader.read()
+        except StoreError as error:
+            # A local run's own check ends it; a watcher elsewhere waits for the store.
+            if not quiet and time.monotonic() - printed >= LINE_SECONDS:
+                print(f"crb: {error}", file=sys.stderr, flush=True)
+                printed = time.monotonic()

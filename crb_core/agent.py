@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field, StringConstraints, field_validator, 
 
 from crb_core.corpus import fingerprint
 from crb_core.finding import Record
+from crb_core.runners import RUNNERS
 
 __all__ = [
     "HARNESS",
@@ -33,6 +34,8 @@ HARNESS = "crb.contract/1"
 RunnerKind = Literal["docker", "process", "imported"]
 
 _HOST = re.compile(r"(?=.{1,253}\Z)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]")
+#: Set aside for loopback and for names that are none (RFC 6761); the egress proxy uses one of them itself.
+_NO_HOSTS = frozenset({"invalid", "localhost"})
 _MODEL_API_PATH = re.compile(r"(/[A-Za-z0-9._~%-]*)*")
 _IMAGE = re.compile(
     r"(sha256:[0-9a-f]{64}"
@@ -193,6 +196,8 @@ class AgentManifest(Record):
         for host in value:
             if not _HOST.fullmatch(host):
                 raise ValueError(f"{host!r} is not a lower-case host name with at least two labels")
+            if host.rpartition(".")[2] in _NO_HOSTS:
+                raise ValueError(f"{host!r} is a name that no host of the internet has")
         return value
 
     @field_validator("model_api_url")
@@ -249,7 +254,7 @@ class AgentBuild(Record):
     @property
     def isolated(self) -> bool:
         """Whether a container stood between the agent and the host."""
-        return self.runner == "docker"
+        return self.runner in RUNNERS and RUNNERS[self.runner].isolated
 
     @property
     def configuration_fingerprint(self) -> str:

@@ -53,6 +53,7 @@ from crb_core.formats.archive_results import (
     trial_of,
 )
 from crb_core.formats.archive_tar import ArchiveWriter
+from crb_core.formats.judge_request import parts_of
 from crb_core.identity import RowIdentity, TrialIdentity
 from crb_core.matching import Classification
 from crb_core.protocols import protocol_named
@@ -407,7 +408,16 @@ class _Exporter:
                 values = {name: row[name] for name in CallRecord.model_fields}
                 values["detail"] = None if row["detail"] is None else self._private.text(row["detail"])
                 self._totals.digests |= evidence_digests([row["request_digest"], row["answer_digest"]])
+                self._totals.digests |= self._parts_of(row["request_digest"])
                 lines.add(CallRecord(**values).model_dump(mode="json"))
+
+    def _parts_of(self, request: str) -> frozenset[str]:
+        """The blobs with a request's long texts; none where the request itself will not be in the archive."""
+        try:
+            data = self._evidence.get(request)
+        except StoreError:
+            return frozenset()
+        return frozenset() if self._private.is_in(data) else parts_of(data)
 
     def _write_evidence(self) -> tuple[list[str], list[str]]:
         missing, withheld, records = [], [], []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from crb_core.errors import InputError, Where
 
@@ -30,7 +30,8 @@ class DiffFile:
     """One changed file. ``old`` is None for a new file, ``new`` for a deleted one.
 
     ``hunks`` are the inclusive line ranges at head that the hunks show, context included, ascending;
-    ``added`` the lines at head that the change wrote; ``lines_removed`` how many it took away.
+    ``added`` the lines at head that the change wrote; ``lines_removed`` how many it took away. ``parts`` are the hunks'
+    places in the diff: line of the header (from 0) and the line after its last one.
     """
 
     old: str | None
@@ -39,6 +40,7 @@ class DiffFile:
     added: tuple[int, ...]
     lines_removed: int
     binary: bool = False
+    parts: tuple[tuple[int, int], ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ class _Reader:
         is_new = is_deleted = binary = False
         hunks: list[tuple[int, int]] = []
         added: list[int] = []
+        parts: list[tuple[int, int]] = []
         removed = 0
         self._at += 1
         while self._at < len(self._lines):
@@ -120,7 +123,11 @@ class _Reader:
             if line.startswith(b"diff --"):
                 break
             if line.startswith(b"@@"):
+                header = self._at
                 removed += self._hunk(hunks, added)
+                if self._at < len(self._lines) and self._lines[self._at].startswith(b"\\"):
+                    self._at += 1
+                parts.append((header, self._at))
                 continue
             if line.startswith(b"new file mode "):
                 is_new = True
@@ -146,6 +153,7 @@ class _Reader:
             added=tuple(added),
             lines_removed=removed,
             binary=binary,
+            parts=tuple(parts),
         )
 
     def _hunk(self, hunks: list[tuple[int, int]], added: list[int]) -> int:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 from typing import Literal, TypeGuard
 
+from crb_core.distribution import sample_deviation
 from crb_core.finding import Record
 
 __all__ = ["Duration", "Latency", "Measurement", "RoundDuration", "across_rounds", "latency", "round_duration"]
@@ -84,7 +84,7 @@ def across_rounds(rounds: Sequence[RoundDuration]) -> Duration:
     means = [each.mean_ms for each in rounds if each.mean_ms is not None]
     return Duration(
         mean_ms=math.fsum(means) / len(means) if means else None,
-        std_ms=statistics.stdev(means) if len(means) > 1 else None,
+        std_ms=sample_deviation(means) if len(means) > 1 else None,
         rounds=tuple(rounds),
         measured_rounds=len(means),
         from_seconds=sum(each.from_seconds for each in rounds),

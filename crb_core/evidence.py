@@ -17,12 +17,24 @@ from urllib.parse import urlparse
 
 from crb_core.errors import StoreError
 
-__all__ = ["YOUNG_SECONDS", "Blob", "EvidenceStore", "FolderEvidence", "ObjectEvidence", "open_evidence"]
+__all__ = [
+    "YOUNG_SECONDS",
+    "Blob",
+    "ChangedEvidenceError",
+    "EvidenceStore",
+    "FolderEvidence",
+    "ObjectEvidence",
+    "open_evidence",
+]
 
 _DIGEST = re.compile(r"^[0-9a-f]{64}$")
 _UNFINISHED = ".new-"
 #: A blob younger than this may be about to be named by a row, and is never removed.
 YOUNG_SECONDS = 3600.0
+
+
+class ChangedEvidenceError(StoreError):
+    """A blob whose content is not what its name says."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +82,7 @@ def open_evidence(url: str) -> EvidenceStore:
 
 def _checked(digest: str, data: bytes) -> bytes:
     if hashlib.sha256(data).hexdigest() != digest:
-        raise StoreError(
+        raise ChangedEvidenceError(
             f"Evidence {digest} does not have that SHA-256 any more",
             remedy="Restore the blob from a backup; results that name it cannot be audited",
         )

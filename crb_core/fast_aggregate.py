@@ -8,10 +8,11 @@ Neumaier, A. (1974). Rundungsfehleranalyse einiger Verfahren zur Summation endli
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -23,6 +24,9 @@ from crb_core.strata import EVERYTHING, Subset
 
 __all__ = ["FastScores", "f_measure_array", "ratio_arrays", "rescore"]
 
+
+#: Names, and by name, group and level the value.
+_Table: TypeAlias = tuple[tuple[str, ...], list[list[list[Any]]]]
 
 #: How many slots ``_means`` takes at a time.
 _SLOTS = 32
@@ -70,6 +74,42 @@ class FastScores:
             per_pull_request=self.per_pull_request(group) if per_pull_request else (),
         )
 
+    def score_json(self, group: int) -> dict[str, Any]:
+        """``aggregate.to_json`` of ``score(group)`` without single pull requests, made without its records."""
+        axes, levels, present = self.counted.axes, self.counted.levels, self.counted.exists[:, group]
+        places = [0, *sorted((p for p in range(1, len(levels) + 1) if present[p]), key=lambda p: levels[p - 1])]
+        document: dict[str, Any] = {
+            "format": "crb.score/1",
+            "protocol": self.arrays.recipe.protocol,
+            "beta": self.beta,
+            "filters": self.counted.subset.to_json(),
+        }
+        for level in ("macro", "micro"):
+            document[level] = _by_axis(axes, levels, places, self._plain[level], group)
+        document["macro"]["n"] = _by_axis(axes, levels, places, self._plain["n"], group)
+        return document
+
+    @cached_property
+    def _plain(self) -> Mapping[str, _Table]:
+        """The metric sets of both levels, and the numbers behind the macro means, as plain Python values."""
+        names = tuple(self.arrays.recipe.measures.metric_set.model_fields)
+        # Its properties are sums and differences, of arrays as of numbers.
+        counts = self.arrays.recipe.counts(**self.total)
+
+        def metric_sets(values: Mapping[str, Floats]) -> _Table:
+            columns = []
+            for name in names:
+                if name in values:
+                    column = values[name].T.astype(object)
+                    column[np.isnan(values[name].T)] = None
+                else:
+                    column = getattr(counts, name).T.astype(np.int64)
+                columns.append(column.tolist())
+            return names, columns
+
+        numbers = tuple(self.n), [column.T.tolist() for column in self.n.values()]
+        return {"macro": metric_sets(self.macro), "micro": metric_sets(self.micro), "n": numbers}
+
     def per_pull_request(self, group: int) -> tuple[PullRequestScore[Any], ...]:
         """The metrics of each pull request of a group, in the order in which they were given."""
         measures, subset = self.arrays.recipe.measures, self.counted.subset
@@ -100,6 +140,20 @@ class FastScores:
 
     def _numbers(self, level: int, group: int) -> dict[str, int]:
         return {name: int(numbers[level, group]) for name, numbers in self.n.items()}
+
+
+def _by_axis(
+    axes: Sequence[str], levels: Sequence[tuple[str, str]], places: Sequence[int], table: _Table, group: int
+) -> dict[str, Any]:
+    """What a group has as a whole, and by axis and value."""
+    names, columns = table
+    mine = [column[group] for column in columns]
+    rows = [dict(zip(names, [column[place] for column in mine], strict=True)) for place in places]
+    found: dict[str, Any] = {"overall": rows[0], **{f"by_{axis}": {} for axis in axes}}
+    for place, row in zip(places[1:], rows[1:], strict=True):
+        axis, value = levels[place - 1]
+        found[f"by_{axis}"][value] = row
+    return found
 
 
 def rescore(arrays: ScoringArrays, *, beta: float = 1.0, subset: Subset = EVERYTHING) -> FastScores:

@@ -13,7 +13,7 @@ from typing import Any
 
 from crb_core import distribution
 from crb_core.agent import AgentBuild
-from crb_core.aggregate import Score, f_measure
+from crb_core.aggregate import Score, f_measure, mean
 from crb_core.bootstrap import Bootstrap, LevelName
 from crb_core.distribution import AcrossRounds, RoundValue
 from crb_core.errors import InputError, Where
@@ -100,6 +100,10 @@ class CommentRow:
     trials: tuple[Trial, ...] = ()
     #: By round and pull request what the strict counting found, in all rounds, complete or not.
     counted: Mapping[tuple[int, str], MetricSet] = field(default_factory=dict)
+    #: By axis and value micro f of one stratum, mean of the used rounds; None with a reason. Empty in compatible rows.
+    strata: Mapping[tuple[str, str], tuple[float | None, str | None]] = field(default_factory=dict)
+    #: Golden comments that are matched in a used round: (pull request, position). None in compatible rows.
+    covered: frozenset[tuple[str, int]] | None = None
 
     @property
     def used(self) -> tuple[int, ...]:
@@ -351,6 +355,8 @@ def _strict_row(
     if outside and inside.category is not None:
         marks.append(f"{outside} golden comments have no category and count in no profile")
 
+    in_rounds = [scores[number] for number in headline.used]
+
     def total(name: str) -> int | None:
         return sum(getattr(each, name) for each in used) if used else None
 
@@ -376,6 +382,10 @@ def _strict_row(
             if trial.review is not None
         ),
         counted=counted,
+        strata=_strata([each for each in in_rounds if each is not None]),
+        covered=frozenset(
+            (trial.pull_request, position) for trial in judged_trials for position in _matched(trial, inside)
+        ),
         marks=tuple(_marks(build, marks)),
         figures={
             "tp": total("tp"),
@@ -401,6 +411,35 @@ def _strict_row(
             "problems": problems,
         },
     )
+
+
+def _strata(rounds: Sequence[Score[MetricSet]]) -> dict[tuple[str, str], tuple[float | None, str | None]]:
+    """Micro f of every stratum that a round has: the mean of the rounds."""
+    names = sorted({(axis, value) for each in rounds for axis, of in each.micro.strata.items() for value in of})
+    found: dict[tuple[str, str], tuple[float | None, str | None]] = {}
+    for axis, value in names:
+        values = [None if (of := each.micro.strata[axis].get(value)) is None else of.f for each in rounds]
+        known = [each for each in values if each is not None]
+        if len(known) == len(values):
+            found[axis, value] = (mean(known)[0], None)
+        else:
+            found[axis, value] = (None, f"undefined in {len(values) - len(known)} of {len(values)} rounds")
+    return found
+
+
+def _matched(trial: CommentTrial, inside: Subset) -> set[int]:
+    """Positions of the golden comments inside that a candidate matches."""
+    judged = trial.judged
+    assert judged is not None
+    found = {golden for record in judged.correspondences for golden in record.golden} - trial.golden_unjudged
+    labels = {}
+    for position in found:
+        label = judged.golden[position].label
+        category = label.category or trial.golden_categories.get(position)
+        labels[position] = judged.golden[position].model_copy(
+            update={"label": label.model_copy(update={"category": category})}
+        )
+    return {position for position in found if inside.has_golden(labels[position])}
 
 
 def _is_usable(trial: CommentTrial) -> bool:

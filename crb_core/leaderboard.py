@@ -18,7 +18,7 @@ from crb_core.duration import Duration
 from crb_core.errors import InputError
 from crb_core.fast_aggregate import FastScores, rescore
 from crb_core.identity import differences
-from crb_core.rows import HEADLINE, METRICS, NO_TRIAL, RANKINGS, Entry, Measured, Ranking, Row, RowRound, Trial
+from crb_core.rows import HEADLINE, METRICS, RANKINGS, Entry, Measured, Ranking, Row, RowRound, Trial
 from crb_core.stability import stability
 from crb_core.strata import EVERYTHING, Subset
 from crb_core.telling_apart import Grouping, tell_apart
@@ -52,14 +52,14 @@ class Leaderboard:
     bootstrap: Bootstrap | None = None
     grouping: Grouping | None = None
 
-    def to_json(self, *, pull_requests: bool = True) -> dict[str, Any]:
+    def to_json(self, *, pull_requests: bool = True, scores: bool = True) -> dict[str, Any]:
         document: dict[str, Any] = {
             "format": "crb.leaderboard/1",
             "beta": self.beta,
             "subset": self.subset.to_json(),
             "sort": self.sort,
             "warnings": list(self.warnings),
-            "rows": [row.to_json(pull_requests=pull_requests) for row in self.rows],
+            "rows": [row.to_json(pull_requests=pull_requests, scores=scores) for row in self.rows],
         }
         if self.bootstrap is not None:
             document["uncertainty"] = self.bootstrap.to_json()
@@ -169,13 +169,13 @@ def _row(
     rounds = tuple(
         RowRound(
             number=number,
-            scored=sum(trial.scored for trial in trials),
+            scored=scored,
             planned=len(measured.planned),
-            problems=_problems(trials, measured.planned),
+            problems=measured.problems[entry.build_id, number],
             scores=scores,
-            group=measured.group.get((entry.build.build_id, number)),
+            group=measured.group.get((entry.build_id, number)),
         )
-        for number, trials in entry.by_round.items()
+        for number, scored in entry.scored_by_round.items()
     )
 
     def across(level: Literal["macro", "micro"], metric: str) -> AcrossRounds:
@@ -197,9 +197,7 @@ def _row(
     )
     ranked = complete and answer_key != "not older"
     return Row(
-        build=entry.build,
-        identity=entry.identity,
-        trials=entry.trials,
+        entry=entry,
         macro=macro,
         micro={metric: across("micro", metric) for metric in ranking.metrics},
         n={metric: sum(each.n(metric) for each in used) for metric in ranking.metrics},
@@ -210,31 +208,18 @@ def _row(
         submittable=headline.submittable and ranked and entry.build.kind == "reviewer" and entry.build.isolated,
         answer_key=answer_key,
         marks=tuple(
-            _marks(entry.build, headline, rounds, spent, complete, late or 0, entry.build.build_id in oversubscribed)
+            _marks(entry.build, headline, rounds, spent, complete, late or 0, entry.build_id in oversubscribed)
         ),
         headline=ranking.headline,
     )
 
 
-def _problems(trials: Sequence[Trial], planned: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    known = {trial.pull_request for trial in trials}
-    return (
-        *((trial.pull_request, trial.problem or "no score") for trial in trials if not trial.scored),
-        *((key, NO_TRIAL) for key in planned if key not in known),
-    )
-
-
 def _late(measured: Measured, entry: Entry, used: set[int]) -> int | None:
-    """How many trials of the used rounds began before the answer key was there (rule 14); None where that is unknown.
-
-    When an imported review ran is not recorded.
-    """
-    trials = [trial for trial in entry.trials if trial.round in used and trial.scored]
+    """How many trials of the used rounds began before the answer key was there; None where that is unknown."""
     if measured.answer_key_at is None or entry.build.runner == "imported":
         return None
-    if any(trial.started_at is None for trial in trials):
-        return None
-    return sum((trial.started_at or "") <= measured.answer_key_at for trial in trials)
+    counts = [measured.late[entry.build_id, number] for number in used]
+    return None if None in counts else sum(count or 0 for count in counts)
 
 
 def _marks(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import sys
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import structlog
+
+from crb_core.scrub import scrub_log_line
 
 __all__ = ["configure_logs"]
 
@@ -71,5 +73,11 @@ def _formatter(renderer: structlog.types.Processor) -> logging.Formatter:
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             structlog.processors.format_exc_info,
             renderer,
+            _without_secrets,
         ],
     )
+
+
+def _without_secrets(_: object, __: str, line: Any) -> str:
+    """The last processor: what it gets is what the renderer made."""
+    return scrub_log_line(str(line))

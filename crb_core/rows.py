@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal
@@ -108,6 +108,29 @@ class Entry:
     trials: tuple[Trial, ...]
 
     @cached_property
+    def build_id(self) -> str:
+        return self.build.build_id
+
+    @cached_property
+    def described(self) -> Mapping[str, Any]:
+        """What a row's document begins with, which no filter changes."""
+        return {
+            "agent": self.build.agent,
+            "display_name": self.build.display_name,
+            "build": self.build_id,
+            "runner": self.build.runner,
+            "isolated": self.build.isolated,
+            "kind": self.build.kind,
+            "row_identity": self.identity.model_dump(mode="json"),
+            "row_sha256": self.identity.sha256,
+        }
+
+    @cached_property
+    def scored_by_round(self) -> Mapping[int, int]:
+        """Round number to how many of its trials have a score."""
+        return {number: sum(trial.scored for trial in trials) for number, trials in self.by_round.items()}
+
+    @cached_property
     def by_round(self) -> Mapping[int, tuple[Trial, ...]]:
         """Round number to its trials, in the order of rounds."""
         found: dict[int, list[Trial]] = {}
@@ -148,6 +171,49 @@ class Measured:
         if self.pull_requests is not None:
             return self.pull_requests
         return tuple(dict.fromkeys(trial.pull_request for entry in self.entries for trial in entry.trials))
+
+    @cached_property
+    def problems(self) -> Mapping[tuple[str, int], tuple[tuple[str, str], ...]]:
+        """By (build id, round) the pull requests without a score, each with the reason."""
+        found = {}
+        for entry in self.entries:
+            for number, trials in entry.by_round.items():
+                known = {trial.pull_request for trial in trials}
+                found[entry.build_id, number] = (
+                    *((trial.pull_request, trial.problem or "no score") for trial in trials if not trial.scored),
+                    *((key, NO_TRIAL) for key in self.planned if key not in known),
+                )
+        return found
+
+    @cached_property
+    def late(self) -> Mapping[tuple[str, int], int | None]:
+        """By (build id, round) how many scored trials began before the answer key was there (rule 14).
+
+        None where that is unknown: when an imported review ran is not recorded.
+        """
+        found: dict[tuple[str, int], int | None] = {}
+        for entry in self.entries:
+            for number, trials in entry.by_round.items():
+                starts = [trial.started_at for trial in trials if trial.scored]
+                key_at = None if entry.build.runner == "imported" else self.answer_key_at
+                is_unknown = key_at is None or None in starts
+                found[entry.build_id, number] = (
+                    None if is_unknown else sum((start or "") <= (key_at or "") for start in starts)
+                )
+        return found
+
+    def within(self, pull_requests: Collection[str]) -> Measured:
+        """The same over some pull requests only: the others' trials are not there, and no round needs them."""
+        inside = frozenset(pull_requests)
+        return Measured(
+            entries=tuple(
+                replace(entry, trials=tuple(trial for trial in entry.trials if trial.pull_request in inside))
+                for entry in self.entries
+            ),
+            arrays=self.arrays.within(inside),
+            answer_key_at=self.answer_key_at,
+            pull_requests=tuple(key for key in self.planned if key in inside),
+        )
 
     @cached_property
     def group(self) -> Mapping[Any, int]:
@@ -194,9 +260,7 @@ class Row:
     rows that it cannot be told apart from; None where it is not ranked or was not compared.
     """
 
-    build: AgentBuild
-    identity: RowIdentity
-    trials: tuple[Trial, ...]
+    entry: Entry
     macro: Mapping[str, AcrossRounds]
     micro: Mapping[str, AcrossRounds]
     n: Mapping[str, int]
@@ -214,6 +278,18 @@ class Row:
     letters: str | None = None
 
     @property
+    def build(self) -> AgentBuild:
+        return self.entry.build
+
+    @property
+    def identity(self) -> RowIdentity:
+        return self.entry.identity
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        return self.entry.trials
+
+    @property
     def used(self) -> tuple[int, ...]:
         """The numbers of the rounds that are averaged."""
         return self.macro[self.headline].used
@@ -227,18 +303,14 @@ class Row:
         """What intervals and comparisons of this row resample."""
         return sample_of(self.rounds[0].scores, self.used_groups)
 
-    def to_json(self, *, pull_requests: bool = True) -> dict[str, Any]:
-        """The row; without ``pull_requests`` its rounds' scores leave out the single pull requests."""
+    def to_json(self, *, pull_requests: bool = True, scores: bool = True) -> dict[str, Any]:
+        """The row; without ``pull_requests`` its rounds' scores leave out the single pull requests.
+
+        Without ``scores`` the rounds have none: what is averaged of them is in the row all the same.
+        """
         headline = self.macro[self.headline]
         return {
-            "agent": self.build.agent,
-            "display_name": self.build.display_name,
-            "build": self.build.build_id,
-            "runner": self.build.runner,
-            "isolated": self.build.isolated,
-            "kind": self.build.kind,
-            "row_identity": self.identity.model_dump(mode="json"),
-            "row_sha256": self.identity.sha256,
+            **self.entry.described,
             "rank": self.rank,
             "ranked": self.ranked,
             "submittable": self.submittable,
@@ -260,8 +332,8 @@ class Row:
                     "scored": each.scored,
                     "planned": each.planned,
                     "problems": [{"pull_request": key, "problem": problem} for key, problem in each.problems],
-                    "score": _score_json(each, pull_requests),
                 }
+                | ({"score": _score_json(each, pull_requests)} if scores else {})
                 for each in self.rounds
             ],
         }
@@ -283,7 +355,6 @@ class Row:
 def _score_json(each: RowRound, pull_requests: bool) -> dict[str, Any] | None:
     if each.group is None or not each.scored:
         return None
-    document = to_json(each.scores.score(each.group, per_pull_request=pull_requests))
-    if not pull_requests:
-        del document["per_pull_request"]
-    return document
+    if pull_requests:
+        return to_json(each.scores.score(each.group))
+    return each.scores.score_json(each.group)

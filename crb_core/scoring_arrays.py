@@ -6,8 +6,8 @@ round of one agent build); groups with fewer pull requests are padded with empty
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -60,6 +60,30 @@ class ScoringArrays:
     def findings(self) -> int:
         """Candidates in all."""
         return int(self.candidates.sum())
+
+    def within(self, pull_requests: Collection[str]) -> ScoringArrays:
+        """The same without the trials of other pull requests; the golden findings, their numbers and codes stay."""
+        inside = np.array([key in pull_requests for key in self.pull_requests] + [False], dtype=np.bool_)
+        kept = inside[self.position_pull_request]
+        label = kept[self.label_position]
+
+        def pairs(of: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
+            mine = kept[of[0]]
+            return of[0][mine], of[1][mine]
+
+        return replace(
+            self,
+            position_pull_request=np.where(kept, self.position_pull_request, -1),
+            unclassified=np.where(kept, self.unclassified, 0),
+            candidates=np.where(kept, self.candidates, 0),
+            claimed=pairs(self.claimed),
+            intended=pairs(self.intended),
+            covered=pairs(self.covered),
+            label_position=self.label_position[label],
+            label_tp=self.label_tp[label],
+            label_codes={axis: codes[label] for axis, codes in self.label_codes.items()},
+            layouts={},
+        )
 
     def positions(self, group: int) -> Ints:
         """The positions of a group that hold a trial, in the order in which its trials were given."""

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import re
 import tomllib
 from functools import cached_property
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
+from pydantic_settings import SettingsError as UnreadableValueError
 
 from crb_core.errors import SettingsError, Where, first_problem
 
-__all__ = ["Settings", "load_settings"]
+__all__ = ["MAX_SLOTS", "Settings", "load_settings"]
+
+#: Steps of one kind that one worker may work on at once.
+MAX_SLOTS = 512
 
 #: A socket path longer than about 100 bytes cannot be bound (reference/celery.md), so sockets live elsewhere.
 SETTINGS_FILE = "crb.toml"
@@ -51,9 +58,9 @@ class Settings(BaseSettings):
     #: Network mode of image builds; ``host`` where the package index answers only there.
     build_network: str | None = None
     #: Reviews at once on one worker; default is the number of cores.
-    review_slots: Annotated[int, Field(ge=1, le=512)] | None = None
+    review_slots: Annotated[int, Field(ge=1, le=MAX_SLOTS)] | None = None
     #: Judge steps at once on one worker.
-    judge_slots: Annotated[int, Field(ge=1, le=512)] = 2
+    judge_slots: Annotated[int, Field(ge=1, le=MAX_SLOTS)] = 2
     #: Model of the claude judge where its options name none.
     judge_model: str | None = None
     #: Where the claude judge's service is reached; default is the SDK's.
@@ -71,6 +78,22 @@ class Settings(BaseSettings):
     lease_seconds: Annotated[float, Field(gt=0, le=3600)] = 30.0
     #: Folder with the values of secrets that agents declare as files: ``<folder>/<declared path>``.
     secrets_folder: Path | None = None
+    #: Image of the proxy through which agents reach the hosts that they declare; `make egress-image` builds it.
+    egress_image: str | None = None
+    #: Addresses for the agents' own networks, cut into pieces of eight; at least a /28.
+    egress_subnets: IPv4Network | None = None
+    #: Network of the engine in which the proxies reach the hosts; by default a worker makes one.
+    egress_network: str | None = None
+    #: Names that the proxies know without asking: ``{"api.example.com": "203.0.113.7"}``.
+    egress_addresses: dict[str, IPv4Address] = {}
+    #: Name servers that the proxies ask; by default the engine's.
+    egress_dns: tuple[IPv4Address, ...] = ()
+    #: Private subnets in which a declared host may be, such as that of a model server in the same house.
+    egress_reachable: tuple[IPv4Network, ...] = ()
+    #: Port on which a worker or scheduler serves its metrics; 0 is any free one, and without one it serves none.
+    metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    #: Address that metrics are served on.
+    metrics_address: str = "127.0.0.1"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @classmethod
@@ -83,6 +106,13 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls))
+
+    @field_validator("egress_subnets")
+    @classmethod
+    def _subnets_hold_lanes(cls, value: IPv4Network | None) -> IPv4Network | None:
+        if value is not None and value.prefixlen > 28:
+            raise ValueError(f"{value} is too small; it holds a network for the proxies and one for each agent")
+        return value
 
     @cached_property
     def home_folder(self) -> Path:
@@ -114,7 +144,10 @@ class Settings(BaseSettings):
     def environment(self) -> dict[str, str]:
         """``CRB_*`` variables that give a child process these settings."""
         values = self.model_dump(mode="json", exclude_none=True) | {"home": str(self.home_folder)}
-        return {f"CRB_{name.upper()}": str(value) for name, value in values.items()}
+        return {
+            f"CRB_{name.upper()}": json.dumps(value) if isinstance(value, dict | list) else str(value)
+            for name, value in values.items()
+        }
 
 
 def load_settings(**overrides: Any) -> Settings:
@@ -122,7 +155,8 @@ def load_settings(**overrides: Any) -> Settings:
     try:
         return Settings(**{key: value for key, value in overrides.items() if value is not None})
     except ValidationError as error:
-        field, message = first_problem(error)
+        place, message = first_problem(error)
+        field = re.split(r"[.\[]", place)[0]
         known = field in Settings.model_fields
         variable = f"CRB_{field.upper()}"
         source = SETTINGS_FILE
@@ -135,6 +169,15 @@ def load_settings(**overrides: Any) -> Settings:
             problem,
             where=Where(file=source, field=field),
             remedy="Correct or remove it; docs/operators.md lists every setting",
+        ) from None
+    except UnreadableValueError as error:
+        # Only its text says which field it was.
+        found = re.search(r'field "(\w+)"', str(error))
+        variable = f"CRB_{found[1].upper()}" if found else "an environment variable CRB_*"
+        raise SettingsError(
+            f"The value of {variable} is not JSON",
+            where=Where(file=variable),
+            remedy="Write a list or an object, as docs/operators.md shows it",
         ) from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1

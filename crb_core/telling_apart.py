@@ -61,7 +61,7 @@ class Grouping:
 
 def tell_apart(bootstrap: Bootstrap, samples: Sequence[Sample], metric: str, level: LevelName = "macro") -> Grouping:
     """Compare all pairs of ``samples``, given in ranking order, by ``metric``."""
-    bootstrap.prepare(samples, level, metric)
+    bootstrap.prepare(samples, level, [metric])
     places = list(combinations(range(len(samples)), 2))
     found = [bootstrap.compare(samples[one], samples[other], metric, level) for one, other in places]
     known = [place for place, comparison in enumerate(found) if comparison.p is not None]

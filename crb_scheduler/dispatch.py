@@ -1,13 +1,13 @@
 """The dispatcher: the only publisher. It keeps each queue at most as long as its live slots.
 
-Two dispatchers are harmless: the database lets each ready step be queued once, and a message that is published twice
-is taken once.
+Two dispatchers are harmless: one chooses at a time, the database lets each ready step be queued once, and a message
+that is published twice is taken once.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -17,7 +17,7 @@ from redis import RedisError
 from sqlalchemy import Connection, func, or_, select, update
 
 from crb_core.store import Store
-from crb_core.store.steps import mark_queued
+from crb_core.store.steps import LONGEST_WAIT_SECONDS, choose_alone, mark_queued
 from crb_core.store.tables import (
     AgentBuildRow,
     AttemptRow,
@@ -33,7 +33,7 @@ from crb_core.store.tables import (
     WorkerRow,
     core,
 )
-from crb_scheduler.choose import Group, GroupLimit, choose
+from crb_scheduler.choose import Choice, Group, Limits, SweepLimit, Turns, choose
 from crb_worker.app import BrokerClient, publish
 
 __all__ = ["Dispatcher", "LiveSlots"]
@@ -99,25 +99,25 @@ class Dispatcher:
         self._app = app
         self._broker = broker
         self._slots = slots
+        self._turns: dict[Stage, Turns] = {}
 
     def fill(self) -> int:
         """Fill every queue up to its live slots and publish again what the broker lost. Returns messages sent."""
         with self._store.read() as connection:
             slots = self._slots.read(connection)
-            in_flight = self._in_flight(connection)
-            wanted = {
-                stage: self._wanted(connection, stage, slots[stage.value], in_flight.get(stage, {}))
-                for stage in self._stages_with_ready_steps(connection)
-                if slots.get(stage.value)
-            }
+            is_any_open = any(choice.step_ids for choice in self._choose(connection, slots).values())
             stale = self._stale(connection) if slots else []
-        chosen = [step_id for step_ids in wanted.values() for step_id in step_ids]
         messages: list[_Message] = []
-        if chosen or stale:
+        if is_any_open or stale:
             with self._store.write() as connection:
+                # Once more, inside the lock: caps hold only where nobody else chooses between the look and the choice.
+                choose_alone(connection)
+                choices = self._choose(connection, slots)
+                chosen = [step_id for choice in choices.values() for step_id in choice.step_ids]
                 moved = mark_queued(connection, chosen)
                 again = self._touch(connection, stale)
                 messages = self._messages(connection, moved + again)
+            self._turns |= {stage: choice.turns for stage, choice in choices.items()}
         sent = 0
         for message in messages:
             try:
@@ -129,62 +129,125 @@ class Dispatcher:
                 break
         return sent
 
-    def _stages_with_ready_steps(self, connection: Connection) -> list[Stage]:
-        ready = connection.execute(select(steps.c.stage).where(steps.c.state == StepState.READY.value).distinct())
-        return [Stage(stage) for stage in ready.scalars()]
+    def _rooms(self, connection: Connection, slots: Mapping[str, int]) -> dict[Stage, int]:
+        """How many more steps each queue may hold, of the stages in which steps wait."""
+        queued = connection.execute(
+            select(steps.c.stage, func.count().label("n"))
+            .where(steps.c.state == StepState.QUEUED.value)
+            .group_by(steps.c.stage)
+        ).all()
+        taken = {row.stage: row.n for row in queued}
+        rooms = {stage: slots.get(stage.value, 0) - taken.get(stage.value, 0) for stage in Stage}
+        return {stage: room for stage, room in rooms.items() if room > 0 and self._has_ready(connection, stage)}
 
-    def _in_flight(self, connection: Connection) -> dict[Stage, dict[Group, tuple[int, int]]]:
+    def _has_ready(self, connection: Connection, stage: Stage) -> bool:
+        return (
+            connection.execute(
+                select(steps.c.id).where(steps.c.state == StepState.READY.value, steps.c.stage == stage.value).limit(1)
+            ).first()
+            is not None
+        )
+
+    def _choose(self, connection: Connection, slots: Mapping[str, int]) -> dict[Stage, Choice]:
+        rooms = self._rooms(connection, slots)
+        if not rooms:
+            return {}
+        in_flight = self._in_flight(connection)
+        choices = {}
+        for stage, room in rooms.items():
+            flying = in_flight.get(stage, {})
+            heads = self._heads(connection, stage, room)
+            limits = self._limits(connection, stage, {*heads, *flying})
+            choices[stage] = choose(heads, flying, limits, room, self._turns.get(stage, Turns()))
+        return choices
+
+    def _in_flight(self, connection: Connection) -> dict[Stage, dict[Group, int]]:
         """Queued and running steps by stage and group."""
-        found: dict[Stage, dict[Group, tuple[int, int]]] = {}
+        found: dict[Stage, dict[Group, int]] = {}
         for row in connection.execute(
-            select(steps.c.stage, steps.c.sweep_id, steps.c.build_id, steps.c.state, func.count().label("n"))
+            select(steps.c.stage, steps.c.sweep_id, steps.c.build_id, func.count().label("n"))
             .where(steps.c.state.in_((StepState.QUEUED.value, StepState.RUNNING.value)))
-            .group_by(steps.c.stage, steps.c.sweep_id, steps.c.build_id, steps.c.state)
+            .group_by(steps.c.stage, steps.c.sweep_id, steps.c.build_id)
         ):
-            groups = found.setdefault(Stage(row.stage), {})
-            group = Group(row.sweep_id, row.build_id)
-            queued, running = groups.get(group, (0, 0))
-            groups[group] = (queued + row.n, running) if row.state == StepState.QUEUED.value else (queued, row.n)
+            found.setdefault(Stage(row.stage), {})[Group(row.sweep_id, row.build_id)] = row.n
         return found
 
-    def _wanted(
-        self, connection: Connection, stage: Stage, slots: int, counts: dict[Group, tuple[int, int]]
-    ) -> list[int]:
-        room = slots - sum(queued for queued, _ in counts.values())
-        if room <= 0:
-            return []
-        in_flight = {group: queued + running for group, (queued, running) in counts.items()}
-        heads: dict[Group, list[int]] = {}
-        limits: dict[Group, GroupLimit] = {}
+    def _heads(self, connection: Connection, stage: Stage, room: int) -> dict[Group, list[int]]:
+        """The first steps of every group that may go on, as many as there is room for."""
+        # A look into the index for each build, instead of a walk over all that is ready.
+        has_ready = (
+            select(steps.c.id)
+            .where(
+                steps.c.stage == stage.value,
+                steps.c.state == StepState.READY.value,
+                steps.c.sweep_id == sweep_builds.c.sweep_id,
+                steps.c.build_id == sweep_builds.c.build_id,
+            )
+            .exists()
+        )
+        groups = connection.execute(
+            select(sweep_builds.c.sweep_id, sweep_builds.c.build_id)
+            .join(sweeps, sweeps.c.id == sweep_builds.c.sweep_id)
+            .where(sweeps.c.state == SweepState.ACTIVE.value, sweep_builds.c.paused.is_(False), has_ready)
+        ).all()
         now = time.time()
-        for row in connection.execute(
-            select(sweeps.c.id, sweeps.c.priority, sweep_builds.c.build_id, sweep_builds.c.concurrency)
-            .join(sweep_builds, sweep_builds.c.sweep_id == sweeps.c.id)
-            .where(sweeps.c.state == SweepState.ACTIVE.value, sweep_builds.c.paused.is_(False))
-        ):
-            group = Group(row.id, row.build_id)
+        heads: dict[Group, list[int]] = {}
+        for row in groups:
             ready = connection.execute(
                 select(steps.c.id)
                 .where(
                     steps.c.stage == stage.value,
                     steps.c.state == StepState.READY.value,
-                    steps.c.sweep_id == row.id,
+                    steps.c.sweep_id == row.sweep_id,
                     steps.c.build_id == row.build_id,
-                    or_(steps.c.not_before.is_(None), steps.c.not_before <= now),
+                    or_(
+                        steps.c.not_before.is_(None),
+                        ~steps.c.not_before.between(now, now + LONGEST_WAIT_SECONDS),
+                    ),
                 )
                 .order_by(steps.c.position, steps.c.id)
                 .limit(room)
             ).scalars()
-            heads[group] = list(ready)
-            # A vendor's rate limit concerns its reviews, not the judge's work on them.
-            limits[group] = GroupLimit(priority=row.priority, cap=row.concurrency if stage is Stage.REVIEW else None)
-        return choose(heads, in_flight, limits, room)
+            heads[Group(row.sweep_id, row.build_id)] = list(ready)
+        return heads
+
+    def _limits(self, connection: Connection, stage: Stage, groups: set[Group]) -> Limits:
+        """Priorities, weights and caps of the sweeps that have steps in this stage, in flight or to come.
+
+        Caps are a vendor's rate limits: they concern reviews, not the judge's work on them.
+        """
+        is_review = stage is Stage.REVIEW
+        rows = connection.execute(
+            select(
+                sweeps.c.id,
+                sweeps.c.priority,
+                sweeps.c.weight,
+                sweeps.c.concurrency.label("cap"),
+                sweep_builds.c.build_id,
+                sweep_builds.c.concurrency,
+            )
+            .join(sweep_builds, sweep_builds.c.sweep_id == sweeps.c.id)
+            .where(sweeps.c.id.in_({group.sweep_id for group in groups}))
+        ).all()
+        build_caps: dict[str, int] = {}
+        for row in rows:
+            if is_review and row.concurrency is not None and Group(row.id, row.build_id) in groups:
+                build_caps[row.build_id] = min(row.concurrency, build_caps.get(row.build_id, row.concurrency))
+        return Limits(
+            sweeps={
+                row.id: SweepLimit(priority=row.priority, weight=row.weight, cap=row.cap if is_review else None)
+                for row in rows
+            },
+            builds=build_caps,
+        )
 
     def _stale(self, connection: Connection) -> list[int]:
         now = time.time()
         rows = connection.execute(
             select(steps.c.id, steps.c.stage, steps.c.published_at).where(
-                steps.c.state == StepState.QUEUED.value, steps.c.published_at < now - REPUBLISH_EMPTY_SECONDS
+                steps.c.state == StepState.QUEUED.value,
+                # Also what a clock that was stepped back since says was published in the future.
+                ~steps.c.published_at.between(now - REPUBLISH_EMPTY_SECONDS, now + REPUBLISH_EMPTY_SECONDS),
             )
         ).all()
         lengths = {stage: self._broker.queue_length(stage) for stage in {row.stage for row in rows}}

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, select
 
 from crb_core.agent import AgentBuild
+from crb_core.build_difference import build_differences
 from crb_core.corpus import Corpus
 from crb_core.errors import InputError
 from crb_core.store.corpora import pull_request_ids, save_corpus
+from crb_core.store.operations import COMMAND_LINE, KEEP, resume_sweep, set_limits
 from crb_core.store.results import sweep_judges
-from crb_core.store.sweeps import JudgePlan, SweepPlan, plan_sweep, set_sweep_state, sweep_builds
-from crb_core.store.tables import SweepRow, SweepState, core
+from crb_core.store.sweeps import JudgePlan, SweepPlan, plan_sweep, sweep_builds
+from crb_core.store.tables import SweepRow, core
 
 __all__ = ["PlannedSweep", "SweepRequest", "choose_pull_requests", "plan"]
 
@@ -32,8 +34,17 @@ class SweepRequest:
     rounds: int
     snapshot_source: dict[str, Any]
     pull_requests: Sequence[str]
-    priority: int = 0
+    #: What each agent was loaded from, by agent name: a bundled one's name, or a path.
+    agent_sources: dict[str, str] = field(default_factory=dict)
+    #: None leaves what the sweep has; a new one has priority 0, weight 1 and no limit of its own.
+    priority: int | None = None
+    weight: float | None = None
+    concurrency: int | None = None
+    #: Reviews at once of an agent, by agent name.
+    agent_concurrency: dict[str, int] = field(default_factory=dict)
     max_cost_usd: float | None = None
+    #: Who asked.
+    actor: str = COMMAND_LINE
     #: A new sweep even where one of that name exists.
     force: bool = False
     #: A new sweep where the last of that name has another corpus, a build that is not asked for any more, or another
@@ -85,6 +96,7 @@ def plan(connection: Connection, request: SweepRequest) -> PlannedSweep:
         name = _newest_name(connection, name)
     if request.force or (request.renew and _has_changed(connection, name, corpus_id, request)):
         name = _free_name(connection, request.name)
+    _refuse_other_builds(connection, name, request.builds)
     sweep_id, new_trials = plan_sweep(
         connection,
         SweepPlan(
@@ -95,12 +107,45 @@ def plan(connection: Connection, request: SweepRequest) -> PlannedSweep:
             pull_requests=[ids[key] for key in request.pull_requests],
             judges=request.judges,
             snapshot_source=request.snapshot_source,
-            priority=request.priority,
+            priority=request.priority or 0,
             max_cost_usd=request.max_cost_usd,
+            agent_sources=request.agent_sources,
         ),
     )
-    set_sweep_state(connection, sweep_id, SweepState.ACTIVE)
+    _set_limits(connection, sweep_id, request)
+    resume_sweep(connection, sweep_id, actor=request.actor)
     return PlannedSweep(sweep_id=sweep_id, name=name, new_trials=new_trials)
+
+
+def _set_limits(connection: Connection, sweep_id: str, request: SweepRequest) -> None:
+    if (request.priority, request.weight, request.concurrency) != (None, None, None):
+        set_limits(
+            connection,
+            sweep_id,
+            actor=request.actor,
+            priority=KEEP if request.priority is None else request.priority,
+            weight=KEEP if request.weight is None else request.weight,
+            concurrency=KEEP if request.concurrency is None else request.concurrency,
+        )
+    for agent, concurrency in request.agent_concurrency.items():
+        set_limits(connection, sweep_id, actor=request.actor, agent=agent, concurrency=concurrency)
+
+
+def _refuse_other_builds(connection: Connection, name: str, asked: Sequence[AgentBuild]) -> None:
+    """A sweep measures one build of an agent: the same agent with another image or configuration is another build."""
+    sweep_id = connection.execute(select(sweeps.c.id).where(sweeps.c.name == name)).scalar_one_or_none()
+    if sweep_id is None:
+        return
+    planned = sweep_builds(connection, sweep_id)
+    known = {build.build_id for build in planned}
+    for build in asked:
+        others = [other for other in planned if other.agent == build.agent]
+        if others and build.build_id not in known:
+            differences = "; ".join(build_differences(others[-1], build))
+            raise InputError(
+                f"The sweep {name} measures another build of the agent {build.agent}: {differences}",
+                remedy="Put the agent back as it was, or measure the new build under another --name or with --force",
+            )
 
 
 def _newest_name(connection: Connection, name: str) -> str:

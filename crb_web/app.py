@@ -14,9 +14,10 @@ from starlette.exceptions import HTTPException
 
 from crb_core.errors import CrbError
 from crb_core.settings import Settings
-from crb_web import errors, pages
-from crb_web.api import v1
+from crb_web import compare_page, errors, judge_page, leaderboard_pages, pages, pull_request_page, trial_page
+from crb_web.api import audit, v1
 from crb_web.boards import Boards
+from crb_web.comparisons import Comparisons
 from crb_web.guard import HEADERS, Guard
 from crb_web.sources import Sources
 
@@ -51,8 +52,13 @@ def create_app(settings: Settings, *, hosts: Collection[str] = LOOPBACK) -> Fast
     )
     app.state.sources = sources
     app.state.boards = boards
+    app.state.comparisons = Comparisons(boards)
+    app.state.snapshots = settings.home_folder / "snapshots"
     app.include_router(v1.router)
+    app.include_router(audit.router)
     app.include_router(pages.router)
+    for page in (leaderboard_pages, compare_page, judge_page, pull_request_page, trial_page):
+        app.include_router(page.router)
     app.add_middleware(Guard, hosts=hosts)
     app.add_exception_handler(CrbError, _of_ours)
     app.add_exception_handler(RequestValidationError, _of_validation)

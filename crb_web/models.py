@@ -10,10 +10,12 @@ __all__ = [
     "Board",
     "BoardRow",
     "BoardsAnswer",
+    "DimensionsAnswer",
     "ErrorAnswer",
     "Judge",
     "JudgesAnswer",
     "Metric",
+    "PicturesAnswer",
     "PullRequestAnswer",
     "Sweep",
     "SweepDetail",
@@ -110,12 +112,35 @@ class Board(Answer):
     protocol: str
     beta: float
     subset: dict[str, list[str]]
+    dimensions: dict[str, list[str]] = Field(description="Which pull requests count; empty where all do.")
     sort: str
     rows: list[BoardRow]
 
 
 class BoardsAnswer(Answer):
     leaderboards: list[Board]
+
+
+class Picture(Answer):
+    name: str
+    title: str
+    caption: str
+    records: list[dict[str, Any]] = Field(description="What is drawn; ratios are fractions of 1.")
+    absent: list[dict[str, Any]] = Field(description="Rows that are not drawn, each with the reason.")
+
+
+class PicturesOfJudge(Answer):
+    judge: Judge
+    pictures: list[Picture]
+
+
+class PicturesAnswer(Answer):
+    leaderboards: list[PicturesOfJudge]
+
+
+class DimensionsAnswer(Answer):
+    pull_requests: int
+    dimensions: dict[str, dict[str, int]] = Field(description="How many pull requests have each value.")
 
 
 class Golden(Answer):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlencode
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from crb_core.dimensions import PullRequestFilter
 from crb_core.strata import AXES, Subset
 
 __all__ = ["BoardQuery"]
@@ -38,7 +39,15 @@ class BoardQuery(BaseModel):
         max_length=MAX_VALUES,
         description="Without golden findings of producers that begin with this.",
     )
+    dimension: list[str] = Field(
+        default_factory=list,
+        max_length=MAX_VALUES,
+        description="Pull requests with this only, as NAME=VALUE: language, size, change_type, domain, complexity, ...",
+    )
     beta: float = Field(default=1.0, allow_inf_nan=False, description="Beta of F; below 1 favours precision.")
+    basis: Literal["grounded", "augmented"] = Field(
+        default="grounded", description="Which metrics the page and its pictures show; documents always hold both."
+    )
     sort: str | None = Field(default=None, description="Macro metric that ranks the rows.")
     allow_partial: bool = Field(default=False, description="Also average incomplete rounds; such rows are not ranked.")
     profile: str | None = Field(default=None, description="golden-comments: strict, core, all, or none.")
@@ -50,6 +59,11 @@ class BoardQuery(BaseModel):
     def _empty_is_none(cls, value: Any) -> Any:
         return None if value == "" else value
 
+    @field_validator("basis", mode="before")
+    @classmethod
+    def _empty_is_grounded(cls, value: Any) -> Any:
+        return "grounded" if value == "" else value
+
     @field_validator("beta", mode="before")
     @classmethod
     def _empty_is_one(cls, value: Any) -> Any:
@@ -60,7 +74,7 @@ class BoardQuery(BaseModel):
     def _empty_is_no(cls, value: Any) -> Any:
         return False if value == "" else value
 
-    @field_validator("judge", "exclude_producer", *AXES, mode="after")
+    @field_validator("judge", "exclude_producer", "dimension", *AXES, mode="after")
     @classmethod
     def _without_empty(cls, value: list[str]) -> list[str]:
         return list(dict.fromkeys(each for each in value if each))
@@ -70,8 +84,17 @@ class BoardQuery(BaseModel):
         """The filters; InputError for a value that an axis does not have."""
         return Subset.parse(**{axis: getattr(self, axis) for axis in AXES})
 
+    @property
+    def inside(self) -> PullRequestFilter:
+        """The pull requests inside; InputError for a dimension of another form."""
+        return PullRequestFilter.parse(self.dimension)
+
     def encoded(self, **changes: Any) -> str:
         """The query string of this state with some fields changed; what is the default is left out."""
+        return urlencode(self.pairs(**changes))
+
+    def pairs(self, **changes: Any) -> list[tuple[str, str]]:
+        """The same as names and values."""
         values = {name: getattr(self, name) for name in BoardQuery.model_fields} | changes
         pairs: list[tuple[str, str]] = []
         for name, value in values.items():
@@ -82,7 +105,7 @@ class BoardQuery(BaseModel):
                 if each is not None:
                     text = f"{each:g}" if isinstance(each, float) and float(f"{each:g}") == each else str(each)
                     pairs.append((name, text.lower() if isinstance(each, bool) else text))
-        return urlencode(pairs)
+        return pairs
 
 
 #: Made once: pydantic looks at a factory's signature every time.

@@ -8,10 +8,23 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-__all__ = ["CLIP", "calibrated", "clipped", "number", "plain", "reason_of", "seconds", "visible"]
+__all__ = [
+    "CLIP",
+    "clipped",
+    "clipped_line",
+    "number",
+    "plain",
+    "reason_of",
+    "seconds",
+    "signed",
+    "visible",
+    "why_unranked",
+]
 
 #: Characters of one outside text that a page shows; agents may report 100 kB lines.
 CLIP = 4000
+#: Characters of one line of code; generated files have lines of megabytes.
+LINE_CLIP = 1000
 
 #: Shown as they are although Unicode counts them among the controls.
 _KEPT = "\n\t"
@@ -24,7 +37,8 @@ _BLANK = {0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, *range(0xFE00,
 def visible(value: Any) -> Markup:
     """Text with markup escaped, and controls, bidi and zero-width characters as their code points: ``U+202E``."""
     text = str(value)
-    if text.isascii() and text.isprintable():
+    # Code is full of tabs, which isprintable does not count as printable.
+    if text.isascii() and text.replace("\t", "").isprintable():
         return escape(text)
     parts: list[Markup] = []
     start = 0
@@ -56,6 +70,17 @@ def clipped(value: Any) -> Markup:
     return visible(text[:CLIP]) + rest
 
 
+def clipped_line(value: Any) -> Markup:
+    """``visible`` of the first ``LINE_CLIP`` characters of a line of code, and how many more there are."""
+    text = str(value)
+    if len(text) <= LINE_CLIP:
+        return visible(text)
+    rest = Markup(' <span class="note">… and {} characters more, in the diff itself</span>').format(
+        f"{len(text) - LINE_CLIP:,}"
+    )
+    return visible(text[:LINE_CLIP]) + rest
+
+
 def number(value: float | None, digits: int = 2) -> str:
     """A fixed number of decimals; a dash for undefined."""
     if value is None:
@@ -64,14 +89,27 @@ def number(value: float | None, digits: int = 2) -> str:
     return text[1:] if text.startswith("-") and float(text) == 0 else text
 
 
+def signed(value: float | None, digits: int = 3) -> str:
+    """A difference with its sign; a dash for undefined."""
+    if value is None:
+        return "–"
+    text = f"{value:+.{digits}f}"
+    return text[1:] if float(text) == 0 else text.replace("-", "−")
+
+
 def seconds(milliseconds: float | None) -> str:
     """Milliseconds as seconds."""
     return "–" if milliseconds is None else f"{milliseconds / 1000:,.2f}"
 
 
-def calibrated(calibration: Mapping[str, Any] | None) -> str:
-    """What is known of a judge's agreement with a reference, in two or three words."""
-    return "uncalibrated" if calibration is None else f"calibrated against {calibration['reference']}"
+def why_unranked(row: Mapping[str, Any], board: Mapping[str, Any]) -> str:
+    """Why a row has no rank, for people."""
+    marks = [mark for mark in row["marks"] if mark.startswith("unranked")]
+    if marks:
+        return f"Not ranked: {marks[0].removeprefix('unranked: ')}."
+    if row["macro"][board["sort"]]["mean"] is None:
+        return f"Not ranked: its {board['sort'].replace('_', ' ')} is undefined."
+    return "Not ranked: this metric has a denominator of each agent's own."
 
 
 def reason_of(row: Mapping[str, Any], metric: str, judge: Mapping[str, Any], subset: Mapping[str, Any]) -> str:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import threading
 from collections import OrderedDict
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import make_url, text
 from sqlalchemy.exc import ArgumentError
 
+from crb_core.dimensions import Dimensions
 from crb_core.errors import InputError, StoreError
 from crb_core.evidence import EvidenceStore, open_evidence
 from crb_core.store import Store, open_store
-from crb_core.store.audit import sweep_record
 from crb_core.store.boards import LoadedBoard
 from crb_core.store.comment_boards import PROTOCOL as COMMENTS
 from crb_core.store.comment_boards import LoadedComments
+from crb_core.store.content import board_content
+from crb_core.store.pull_request_dimensions import stored_dimensions
 from crb_core.store.results import StoredJudge, find_judge, sweep_judges
 from crb_core.store.schema import HEAD, stored_revision
 from crb_core.store.sweeps import find_sweep
@@ -30,11 +35,22 @@ KEPT = 4
 Loaded = LoadedBoard | LoadedComments
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """What was loaded, under which token and content, and the how-manieth loading it was."""
+
+    token: str
+    content: tuple[object, ...]
+    judge: StoredJudge
+    number: int
+    loaded: Loaded
+
+
 class Sources:
     """Opens the store when it is first asked for, and again where its file was replaced.
 
-    ``token`` changes with every commit of anybody, so whatever was loaded under another one is loaded anew. The store
-    is never created, migrated or written.
+    ``token`` changes with every commit of anybody; what was loaded under another one is loaded anew, unless every
+    record behind it is the same. The store is never created, migrated or written.
     """
 
     def __init__(self, store_url: str, evidence_url: str) -> None:
@@ -45,7 +61,8 @@ class Sources:
         self._file: tuple[int, int] | None = None
         self._watch: Any = None
         self._opened = 0
-        self._loaded: OrderedDict[tuple[str, str], tuple[str, Loaded]] = OrderedDict()
+        self._loaded: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
+        self._numbers = itertools.count()
         self._loading: dict[tuple[str, str], threading.Lock] = {}
 
     @property
@@ -82,11 +99,10 @@ class Sources:
             except InputError as error:
                 raise NotFoundError(error.problem, remedy="/api/v1/sweeps lists the stored ones") from None
 
-    def pull_requests(self, sweep_id: str) -> list[str]:
-        """Keys of the pull requests that a sweep runs, in the order of its corpus."""
+    def dimensions(self, sweep_id: str) -> dict[str, Dimensions]:
+        """By key of each pull request that a sweep runs what is known of it, in the order of its corpus."""
         with self.store().read() as connection:
-            found = sweep_record(connection, sweep_id)
-        return [] if found is None else list(found["pull_requests"])
+            return stored_dimensions(connection, sweep_id)
 
     def judges(self, sweep_id: str) -> list[StoredJudge]:
         """The judges of a sweep, in the order in which they were asked for."""
@@ -101,28 +117,38 @@ class Sources:
             except InputError as error:
                 raise NotFoundError(error.problem, remedy=error.remedy) from None
 
-    def loaded(self, sweep_id: str, judge: StoredJudge, protocol: str) -> tuple[str, Loaded]:
-        """The sweep under a judge with the token under which it was loaded."""
+    def loaded(self, sweep_id: str, judge: StoredJudge, protocol: str) -> tuple[int, Loaded]:
+        """The sweep under a judge, loaded again where a record behind its leaderboard changed, and which loading it is.
+
+        Most commits while a sweep runs are beats of workers; they cost a look at what changed, not a loading.
+        """
         key = (sweep_id, judge.judge_id)
         with self._lock:
             turn = self._loading.setdefault(key, threading.Lock())
         # One request loads, the others wait for it.
         with turn:
-            # Taken before reading: a commit in between makes the next request load again.
+            # Taken before reading: a commit in between makes the next request look again.
             token = self.token()
             with self._lock:
                 found = self._loaded.get(key)
-                if found is not None and found[0] == token:
-                    self._loaded.move_to_end(key)
-                    return found
-            load = LoadedComments.load if protocol == COMMENTS else LoadedBoard.load
-            fresh: tuple[str, Loaded] = (token, load(self.store(), sweep_id, judge))
+            if found is None or found.token != token or found.judge != judge:
+                store = self.store()
+                with store.read() as connection:
+                    content = board_content(connection, sweep_id, judge.judge_id)
+                if found is None or found.content != content or found.judge != judge:
+                    load = LoadedComments.load if protocol == COMMENTS else LoadedBoard.load
+                    loaded: Loaded = load(store, sweep_id, judge)
+                    # A sweep is millions of objects without cycles: the collector need not walk them again and again.
+                    gc.freeze()
+                    found = _Kept(token, content, judge, next(self._numbers), loaded)
+                else:
+                    found = replace(found, token=token)
             with self._lock:
-                self._loaded[key] = fresh
+                self._loaded[key] = found
                 self._loaded.move_to_end(key)
                 while len(self._loaded) > KEPT:
                     self._loaded.popitem(last=False)
-            return fresh
+            return found.number, found.loaded
 
     def _open(self) -> Store:
         file = self._identity()

@@ -69,7 +69,7 @@ def task_name(stage: Stage) -> str:
 
 
 def publish(app: Celery, stage: Stage, step_id: int, *, fence: int, shown_as: str) -> None:
-    """Send one step to its queue. ``shown_as`` is what Flower displays.
+    """Send one step to its queue. ``shown_as`` is what Flower displays as the task's arguments.
 
     OperationalError (kombu) when the broker does not answer; the step stays queued and is published again.
     """
@@ -80,7 +80,7 @@ def publish(app: Celery, stage: Stage, step_id: int, *, fence: int, shown_as: st
         task_id=f"{stage.value}-{step_id}-{fence + 1}",
         argsrepr=shown_as,
         kwargsrepr="",
-        shadow=f"{stage.value}: {shown_as}",
+        # No ``shadow`` name: a worker counts its tasks by name, and Flower's metrics get a label for each.
         retry=False,
         ignore_result=True,
     )
@@ -95,6 +95,8 @@ class BrokerClient:
         url = broker_url.replace("redis+socket://", "unix://").replace("valkey://", "redis://")
         self._redis: Any = redis.Redis.from_url(url, socket_connect_timeout=CONNECT_TIMEOUT_SECONDS)
         self._errors = (redis.RedisError, OSError)
+        #: Whether the broker answered the last command.
+        self.answers = True
 
     def nudge(self) -> None:
         """Wake the dispatcher; a broker that is away costs nothing but the second until the next poll."""
@@ -104,7 +106,9 @@ class BrokerClient:
                 pipeline.ltrim(NUDGE_KEY, 0, 9)
                 pipeline.execute()
         except self._errors:
+            self.answers = False
             return
+        self.answers = True
 
     def wait_for_nudge(self, seconds: float) -> bool:
         """Wait until a nudge or until the time is over. True for a nudge; False when the broker is away."""
@@ -112,11 +116,14 @@ class BrokerClient:
 
         started = time.monotonic()
         try:
-            if self._redis.brpop([NUDGE_KEY], timeout=seconds) is None:
+            nudged = self._redis.brpop([NUDGE_KEY], timeout=seconds) is not None
+            self.answers = True
+            if not nudged:
                 return False
             # Many nudges are one reason to look.
             self._redis.delete(NUDGE_KEY)
         except self._errors:
+            self.answers = False
             time.sleep(max(0.0, seconds - (time.monotonic() - started)))
             return False
         return True

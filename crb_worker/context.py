@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import threading
-from pathlib import Path
 
 import structlog
 from sqlalchemy import select
@@ -19,21 +18,24 @@ from crb_core.store.corpora import load_corpus
 from crb_core.store.judgments import TrialContext, judge_document
 from crb_core.store.steps import AttemptLimits, TakenStep
 from crb_core.store.tables import AttemptRow, SweepRow, core
+from crb_worker.agent_secrets import agent_secrets
 from crb_worker.app import BrokerClient
 from crb_worker.judge import load_judge
 from crb_worker.judge.base import Judge, JudgeWork, bound
 from crb_worker.judge.rate_limit import BrokerRateLimiter, RateLimiter, RateLimits
+from crb_worker.metrics import worker_metrics
 from crb_worker.sandbox.contract import Sandbox
+from crb_worker.sandbox.folder import attempt_folders
 from crb_worker.sandbox.select import open_sandbox
+from crb_worker.slots import ReviewGate
 from crb_worker.snapshot import SnapshotCache, source_for
+from crb_worker.status import WorkerStatus
 from crb_worker.watcher import Watcher
 
 __all__ = ["WorkerContext"]
 
 log = structlog.get_logger(__name__)
 
-#: Reviews that a worker takes beyond those that its sandbox lets run.
-PREPARED_AHEAD = 2
 attempts = core(AttemptRow)
 sweeps = core(SweepRow)
 
@@ -52,10 +54,21 @@ class WorkerContext:
         self.workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.workspace.chmod(0o700)
         self.broker = BrokerClient(broker_url)
-        # The sandbox runs ``review_slots`` agents at once; the next are prepared and earlier ones stored meanwhile.
-        self.review_slots = threading.BoundedSemaphore(review_slots + min(review_slots, PREPARED_AHEAD))
+        self.review_gate = ReviewGate(review_slots)
         self._slot_count = review_slots
-        self.watcher = Watcher(store, worker, settings.beat_seconds, every_minute=self.reap)
+        self.status = WorkerStatus(settings.home_folder)
+        self.metrics = worker_metrics()
+        self.metrics.watch_disk(settings.home_folder)
+        self.watcher = Watcher(
+            store,
+            worker,
+            settings.beat_seconds,
+            housekeeping=self.reap,
+            # What a killed worker held is known to be over after a lease.
+            housekeeping_seconds=min(60.0, 2 * settings.lease_seconds),
+            status=self.status.read,
+            note_store=self.metrics.store_away.note,
+        )
         self._lock = threading.Lock()
         self._sandboxes: dict[str, Sandbox] = {}
         self._judges: dict[tuple[str, str], Judge] = {}
@@ -65,8 +78,18 @@ class WorkerContext:
         """The sandbox of a runner kind; UnavailableError where it cannot run here."""
         with self._lock:
             if runner not in self._sandboxes:
-                self._sandboxes[runner] = open_sandbox(runner, slots=self._slot_count, workspace=self.workspace)
+                self._sandboxes[runner] = open_sandbox(
+                    runner, slots=self._slot_count, workspace=self.workspace, settings=self.settings
+                )
             return self._sandboxes[runner]
+
+    def resize_reviews(self, slots: int) -> None:
+        """Run so many reviews at once from now on; 0 takes no more, and those that were taken end."""
+        with self._lock:
+            self._slot_count = max(slots, 1)
+            for sandbox in self._sandboxes.values():
+                sandbox.resize(self._slot_count)
+        self.review_gate.resize(slots)
 
     def judge(self, judge_id: str, sweep_id: str) -> Judge:
         """The judge of a fingerprint. UnavailableError when this worker's judge of that name is another one."""
@@ -121,15 +144,8 @@ class WorkerContext:
         return judge
 
     def secrets(self, build: AgentBuild) -> dict[str, str]:
-        """Values of the secrets that a build declares, as far as this worker has them."""
-        found = {name: os.environ[name] for name in build.secrets.env if name in os.environ}
-        folder = self.settings.secrets_folder
-        if folder is not None:
-            for path in build.secrets.files:
-                source = folder / Path(path).relative_to("/")
-                if source.is_file():
-                    found[path] = source.read_text()
-        return found
+        """See ``agent_secrets``."""
+        return agent_secrets(build, self.settings)
 
     def nudge(self) -> None:
         self.broker.nudge()
@@ -141,6 +157,11 @@ class WorkerContext:
             with self.store.read() as connection:
                 return set(connection.execute(select(attempts.c.tag).where(attempts.c.outcome.is_(None))).scalars())
 
+        if any(tag not in live() for tag, _ in attempt_folders(self.workspace, self.settings.farm)):
+            # What a killed worker left may be of a kind that this one has had no reason to open yet.
+            for runner in ("docker", "process"):
+                with contextlib.suppress(UnavailableError):
+                    self.sandbox(runner)
         with self._lock:
             sandboxes = list(self._sandboxes.values())
         removed = [line for sandbox in sandboxes for line in sandbox.reap(self.settings.farm, live)]

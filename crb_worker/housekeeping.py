@@ -11,7 +11,13 @@ from crb_core.errors import UnavailableError
 from crb_core.evidence import YOUNG_SECONDS, Blob, EvidenceStore
 from crb_core.housekeeping import Thing
 from crb_core.store import Store
-from crb_core.store.references import named_digests, named_images, pull_requests_at_work
+from crb_core.store.references import (
+    named_digests,
+    named_images,
+    pull_requests_at_work,
+    request_digests,
+    request_parts,
+)
 from crb_worker.sandbox.build import AGENT_LABEL
 from crb_worker.sandbox.engine import Engine, EngineFailureError, engine_calls, engine_nanoseconds
 from crb_worker.snapshot import SnapshotCache
@@ -33,6 +39,9 @@ def evidence_things(store: Store, evidence: EvidenceStore) -> Found:
     blobs = {blob.path: blob for blob in evidence.blobs()}
     with store.read() as connection:
         named = named_digests(connection)
+        requests = request_digests(connection)
+    for digest in requests:
+        named.update(request_parts(evidence, digest))
 
     def remove(path: str) -> str | None:
         blob = blobs[path]

@@ -8,18 +8,22 @@ import socket
 import threading
 import warnings
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import structlog
+from celery import signals
 from celery.exceptions import SecurityWarning
-from sqlalchemy import delete, insert
+from sqlalchemy import delete, insert, update
 
 from crb_core.clock import utc_now
 from crb_core.errors import CrbError
-from crb_core.settings import Settings
+from crb_core.settings import MAX_SLOTS, Settings
 from crb_core.store import open_store
 from crb_core.store.tables import Stage, WorkerRow, core
 from crb_worker.app import QUEUES, check_broker, make_app
 from crb_worker.context import WorkerContext
+from crb_worker.slots import threads_for
 from crb_worker.tasks import register_tasks
 
 __all__ = ["run_worker"]
@@ -55,16 +59,17 @@ def run_worker(
         connection.execute(
             insert(workers).values(name=name, host=host, pid=os.getpid(), beat=0, slots=slots, started_at=utc_now())
         )
-    context.watcher.start()
     log.info("worker_started", worker=name, slots=slots)
+    context.metrics.set_slots(slots)
+    context.watcher.start()
     context.nudge()
     try:
-        # A review waits for its slot before it is taken; twice the slots keep judge steps from waiting behind it.
-        threads = 2 * review_slots + settings.judge_slots * len(judges)
         worker = app.Worker(
             hostname=f"crb@{name}",
             pool="threads",
-            concurrency=threads,
+            # What the pool can grow to. Threads are started as they are needed; how many messages are taken at once
+            # is the pool's limit, which follows the slots.
+            concurrency=threads_for(dict.fromkeys(queues, MAX_SLOTS)),
             queues=list(queues),
             without_gossip=True,
             without_mingle=True,
@@ -72,6 +77,10 @@ def run_worker(
             loglevel=settings.log_level.upper(),
             quiet=True,
         )
+        worker.pool.limit = threads_for(slots)
+        context.watcher.follow_slots(partial(_change_slots, context, worker, slots))
+        # Reviews that wait for their turn are handed back instead of begun.
+        signals.worker_shutting_down.connect(lambda **_: context.review_gate.close(), weak=False)
         worker.start()
     finally:
         try:
@@ -82,6 +91,27 @@ def run_worker(
         context.close()
         store.close()
         log.info("worker_stopped", worker=name)
+
+
+def _change_slots(context: WorkerContext, worker: Any, slots: dict[str, int], wanted: dict[str, int]) -> None:
+    """Follow an operator. ``slots`` are those in force; what runs is left to end."""
+    before = dict(slots)
+    after = slots | {queue: count for queue, count in wanted.items() if queue in slots}
+    if after == before:
+        return
+    with context.store.write() as connection:
+        connection.execute(update(workers).where(workers.c.name == context.worker).values(slots=after))
+    slots.update(after)
+    context.metrics.set_slots(after)
+    worker.pool.limit = threads_for(after)
+    reviews = after.get(Stage.REVIEW.value)
+    if reviews is not None and reviews != before[Stage.REVIEW.value]:
+        context.resize_reviews(reviews)
+        # With none of its own, this worker must not take messages that another one has room for.
+        consume = worker.consumer.add_task_queue if reviews else worker.consumer.cancel_task_queue
+        worker.consumer.call_soon(consume, Stage.REVIEW.value)
+    log.info("slots_changed", before=before, slots=after)
+    context.nudge()
 
 
 def _leave_with_parent(descriptor: int) -> None:

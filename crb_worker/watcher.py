@@ -5,20 +5,27 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 
 from crb_core.agent import Outcome
 from crb_core.errors import CrbError
 from crb_core.store import Store
-from crb_core.store.steps import TakenStep, beat
+from crb_core.store.steps import TakenStep, beat, look
 
 __all__ = ["STOP_WITHOUT_BEAT_SECONDS", "Watcher"]
 
 log = structlog.get_logger(__name__)
 
+#: Between two looks at what people want: cancelled steps, other slots. A look is one cheap read.
+LOOK_SECONDS = 1.0
+#: Containers that are ended at the same time, and how long a beat waits for them.
+STOPS_AT_ONCE = 8
+STOP_PATIENCE_SECONDS = 2.0
 #: A worker that cannot beat for this long stops its containers: the reconciler is about to give their steps away.
 STOP_WITHOUT_BEAT_SECONDS = 20.0
 
@@ -33,7 +40,10 @@ class _Held:
 
 
 class Watcher:
-    """Beats every ``beat_seconds``; the same round trip reads the cancel flags."""
+    """Beats every ``beat_seconds``, and looks every second at what people want of this worker.
+
+    ``housekeeping`` is called every ``housekeeping_seconds``.
+    """
 
     def __init__(
         self,
@@ -42,28 +52,46 @@ class Watcher:
         beat_seconds: float,
         clock: Callable[[], float] = time.monotonic,
         *,
-        every_minute: Callable[[], object] | None = None,
+        housekeeping: Callable[[], object] | None = None,
+        housekeeping_seconds: float = 60.0,
+        status: Callable[[], dict[str, Any]] | None = None,
+        note_store: Callable[[bool], object] = lambda _: None,
     ) -> None:
         self._store = store
         self._worker = worker
         self._interval = beat_seconds
         self._clock = clock
-        self._every_minute = every_minute
+        self._housekeeping = housekeeping
+        self._housekeeping_seconds = housekeeping_seconds
+        self._status = status
+        self._note_store = note_store
         # By step and fence: a step that was lost may come back to this worker before its first thread is done.
         self._held: dict[tuple[int, int], _Held] = {}
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="crb-watcher", daemon=True)
+        # A thread of its own: an engine that hangs must not keep the beats back.
+        self._housekeeper = threading.Thread(target=self._keep_house, name="crb-housekeeper", daemon=True)
         self._last_beat = clock()
-        self._last_minute = clock()
+        self._last_try = clock()
+        self._stoppers = ThreadPoolExecutor(STOPS_AT_ONCE, thread_name_prefix="crb-stopper")
+        self._stopping: set[Future[None]] = set()
+        self._slots: dict[str, int] | None = None
+        self._on_slots: Callable[[dict[str, int]], object] | None = None
+
+    def follow_slots(self, change: Callable[[dict[str, int]], object]) -> None:
+        """Call ``change`` with the slots by queue name that an operator asks for, whenever they are others."""
+        self._on_slots = change
 
     def start(self) -> None:
         self._thread.start()
+        self._housekeeper.start()
 
     def close(self) -> None:
         self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=self._interval + 10)
+        for thread in (self._thread, self._housekeeper):
+            if thread.is_alive():
+                thread.join(timeout=self._interval + 10)
 
     @contextmanager
     def hold(self, step: TakenStep, stop: Stopper | None = None) -> Iterator[None]:
@@ -82,14 +110,22 @@ class Watcher:
         with self._lock:
             held = list(self._held.values())
         try:
-            answers = beat(self._store, self._worker, [(entry.step.id, entry.step.fence) for entry in held])
+            answers = beat(
+                self._store,
+                self._worker,
+                [(entry.step.id, entry.step.fence) for entry in held],
+                status=self._say(),
+            )
         except CrbError as error:
             log.warning("beat_failed", error=str(error))
+            self._note_store(False)
             if self._clock() - self._last_beat >= STOP_WITHOUT_BEAT_SECONDS:
                 for entry in held:
                     self._end(entry, Outcome.LOST)
+                self._await_stops()
             return
         self._last_beat = self._clock()
+        self._note_store(True)
         by_key = {(answer.id, answer.fence): answer for answer in answers}
         for entry in held:
             key = (entry.step.id, entry.step.fence)
@@ -103,21 +139,66 @@ class Watcher:
                 self._end(entry, Outcome.CANCELLED)
             elif not answer.still_held:
                 self._end(entry, Outcome.LOST)
+        self._await_stops()
+
+    def look(self) -> None:
+        """Stop what was cancelled and follow changed slots; called by the thread, and by tests."""
+        try:
+            orders = look(self._store, self._worker)
+        except CrbError as error:
+            # The next beat counts how long the store has been away.
+            log.debug("look_failed", error=str(error))
+            return
+        with self._lock:
+            cancelled = [entry for key, entry in self._held.items() if key in orders.cancelled]
+        for entry in cancelled:
+            self._end(entry, Outcome.CANCELLED)
+        self._await_stops()
+        if self._on_slots is not None and orders.wanted_slots not in (None, self._slots):
+            self._on_slots(orders.wanted_slots)
+            self._slots = orders.wanted_slots
+
+    def _say(self) -> dict[str, Any] | None:
+        """What this worker says of itself; what it cannot say costs no beat."""
+        if self._status is None:
+            return None
+        try:
+            return self._status()
+        except Exception:
+            log.exception("status_unreadable")
+            return None
 
     def _end(self, entry: _Held, outcome: Outcome) -> None:
         if entry.stopped or entry.stop is None:
             return
         entry.stopped = True
         log.info("attempt_stopped", step=entry.step.id, outcome=outcome.value, **entry.step.log_fields)
-        entry.stop(outcome)
+        self._stopping.add(self._stoppers.submit(self._stop_one, entry.stop, outcome))
+
+    def _stop_one(self, stop: Stopper, outcome: Outcome) -> None:
+        try:
+            stop(outcome)
+        except Exception:
+            log.exception("stop_failed")
+
+    def _await_stops(self) -> None:
+        """Give stops the time that they normally take; an engine that hangs must not keep the beats back."""
+        self._stopping = wait(self._stopping, timeout=STOP_PATIENCE_SECONDS).not_done
 
     def _run(self) -> None:
-        while not self._stop.wait(self._interval):
+        while not self._stop.wait(min(LOOK_SECONDS, self._interval)):
             try:
-                self.tick()
-                if self._every_minute is not None and self._clock() - self._last_minute >= 60:
-                    self._last_minute = self._clock()
-                    self._every_minute()
+                if self._clock() - self._last_try >= self._interval - LOOK_SECONDS / 2:
+                    self._last_try = self._clock()
+                    self.tick()
+                self.look()
             except Exception:
                 # The thread is the worker's life sign: whatever happens, it goes on and says what happened.
                 log.exception("watcher_failed")
+
+    def _keep_house(self) -> None:
+        while self._housekeeping is not None and not self._stop.wait(self._housekeeping_seconds):
+            try:
+                self._housekeeping()
+            except Exception:
+                log.exception("housekeeping_failed")

@@ -9,9 +9,24 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.chaos.reporting import (
+    pytest_collection_modifyitems,
+    pytest_configure,
+    pytest_runtest_logreport,
+    pytest_terminal_summary,
+)
 from tests.services import docker_problem, postgres_server, postgres_url, redis_server, redis_url
 
-__all__ = ["postgres_server", "postgres_url", "redis_server", "redis_url"]
+__all__ = [
+    "postgres_server",
+    "postgres_url",
+    "pytest_collection_modifyitems",
+    "pytest_configure",
+    "pytest_runtest_logreport",
+    "pytest_terminal_summary",
+    "redis_server",
+    "redis_url",
+]
 
 # These machines are noisy: how long an example takes says nothing about the rule.
 settings.register_profile("crb", deadline=None)

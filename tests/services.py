@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, make_url
 
-__all__ = ["docker_problem", "postgres_server", "postgres_url", "redis_server", "redis_url"]
+__all__ = ["docker_problem", "postgres_server", "postgres_url", "redis_server", "redis_url", "start_container"]
 
 #: On every container that tests start through this module; ``make clean`` removes what a killed run left.
 LABEL = {"crb.tests": "service"}
@@ -38,7 +38,7 @@ def docker_problem() -> str | None:
     return None
 
 
-def _start(container: Any) -> Any:
+def start_container(container: Any) -> Any:
     """Start a testcontainer; skips, with the reason, where its image cannot be had."""
     import docker
     from docker.errors import DockerException, ImageNotFound
@@ -73,7 +73,9 @@ def redis_server() -> Iterator[str]:
     testcontainers_config.ryuk_disabled = True
     # Its port may be open to the machine's neighbours, so it has a password.
     password = secrets.token_hex(8)
-    container = _start(RedisContainer(os.environ.get("CRB_TEST_REDIS_IMAGE", "redis:7-alpine"), password=password))
+    container = start_container(
+        RedisContainer(os.environ.get("CRB_TEST_REDIS_IMAGE", "redis:7-alpine"), password=password)
+    )
     try:
         yield f"redis://:{password}@{container.get_container_host_ip()}:{container.get_exposed_port(6379)}/0"
     finally:
@@ -98,7 +100,7 @@ def postgres_server() -> Iterator[str]:
     from testcontainers.core.config import testcontainers_config
 
     testcontainers_config.ryuk_disabled = True
-    container = _start(
+    container = start_container(
         PostgresContainer(
             os.environ.get("CRB_TEST_POSTGRES_IMAGE", "postgres:16-alpine"),
             username="crb",

@@ -34,6 +34,7 @@ from crb_core.formats.archive_results import (
     trial_of,
 )
 from crb_core.formats.archive_tar import ArchiveReader
+from crb_core.formats.judge_request import parts_of
 from crb_core.formats.strict_json import field_path, load_json
 from crb_core.identity import RowIdentity, TrialIdentity
 from crb_core.protocols import Protocol
@@ -42,6 +43,7 @@ __all__ = ["Numbers"]
 
 _MAX_FINDINGS_BYTES = 256 * 1024 * 1024
 _MAX_RESULT_BYTES = 256 * 1024 * 1024
+_MAX_REQUEST_BYTES = 64 * 1024 * 1024
 _OUTCOMES = frozenset(each.value for each in Outcome)
 
 
@@ -271,6 +273,9 @@ class Numbers:
             if call.pull_request not in self._entries:
                 self._add(name, line, "pull_request", "the corpus has no such pull request")
             self._digests |= evidence_digests([call.request_digest, call.answer_digest])
+            request = f"evidence/{call.request_digest[:2]}/{call.request_digest}"
+            if request in self._archive.members:
+                self._digests |= parts_of(self._archive.read(request, _MAX_REQUEST_BYTES))
 
     def _compare_results(self, name: str, judge: JudgeRecord, rows: Sequence[dict[str, Any]]) -> None:
         stored = load_json(self._archive.read(name, _MAX_RESULT_BYTES), name)

@@ -1,17 +1,22 @@
 """Pull-request review comments as the GitHub REST API gives them: an array, or an array of pages of them.
 
 A comment that starts a thread is one finding of the account that wrote it; replies stay with it as context. Where the
-comment's line has gone from the newest version of the diff, its original lines are taken, which is reported.
+comment's line has gone from the newest version of the diff, its original lines are taken, which is reported. A general
+comment (an issue comment, or the body of a review) names no file and no line.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from crb_core.formats.imported import ImportedCandidate, JsonFile, shown
 from crb_core.formats.located import Places
 
 __all__ = ["read"]
+
+#: Fields of which a comment that stands at a place has at least one.
+_PLACE = ("path", "line", "original_line", "position", "subject_type")
 
 
 def read(file: JsonFile, value: Any, places: Places) -> list[ImportedCandidate]:
@@ -75,6 +80,8 @@ def _candidate(
     replies: dict[Any, list[dict[str, Any]]],
 ) -> ImportedCandidate | None:
     before = len(file.problems.found)
+    if not any(comment.get(name) is not None for name in _PLACE):
+        return _general(file, comment, at, places, replies)
     message = file.text(comment.get("body"), *at, "body")
     path = file.text(comment.get("path"), *at, "path")
     start, end = _lines(file, comment, at, places)
@@ -82,10 +89,31 @@ def _candidate(
         return None
     if comment.get("side") == "LEFT":
         file.odd("comment on the old side", "its lines are those of the base, not of the head", *at)
+    source = _source(comment, replies)
+    return places.candidate(message, path, start, end, at=at, path_at=(*at, "path"), source=source)
+
+
+def _general(
+    file: JsonFile,
+    comment: dict[str, Any],
+    at: tuple[str | int, ...],
+    places: Places,
+    replies: dict[Any, list[dict[str, Any]]],
+) -> ImportedCandidate | None:
+    """A comment on the whole. A review without a text of its own has an empty body, which is no finding."""
+    body = comment.get("body")
+    if body is None or (isinstance(body, str) and not body.strip()):
+        file.odd("empty comment", "a comment without text is no finding", *at)
+        return None
+    message = file.text(body, *at, "body")
+    found = places.candidate(message, None, None, None, at=at, path_at=at, source=_source(comment, replies))
+    return None if found is None else replace(found, is_comment=True)
+
+
+def _source(comment: dict[str, Any], replies: dict[Any, list[dict[str, Any]]]) -> dict[str, Any]:
     rest = {name: value for name, value in comment.items() if name != "body"}
     answers = replies.get(comment.get("id")) if isinstance(comment.get("id"), int | str) else None
-    source = {"record": rest} | ({"replies": answers} if answers else {})
-    return places.candidate(message, path, start, end, at=at, path_at=(*at, "path"), source=source)
+    return {"record": rest} | ({"replies": answers} if answers else {})
 
 
 def _lines(

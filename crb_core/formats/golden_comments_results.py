@@ -37,7 +37,7 @@ from crb_core.formats.imported import (
 )
 from crb_core.formats.paths import path_problem
 
-__all__ = ["EXTRACTION_ROLE", "is_trigger_text", "read_results"]
+__all__ = ["EXTRACTION_ROLE", "is_trigger_text", "read_comments", "read_results"]
 
 #: The model role that tells apart the builds of one tool: whose extraction its candidates are.
 EXTRACTION_ROLE = "extraction"
@@ -48,6 +48,7 @@ _TRIGGER = re.compile(
     re.IGNORECASE,
 )
 _CANDIDATE_FIELDS = ("text", "path", "line", "source")
+_DOWNLOADED = "benchmark_data.json"
 _READ = re.compile(r"candidates\.json|dedup_groups\.json|evaluations(_.+)?\.json")
 
 
@@ -94,13 +95,22 @@ def read_results(folder: Path, corpus: Corpus, *, agent: str | None = None) -> I
             where=Where(file=str(root / "results")),
             remedy="It needs results/<judge>/candidates.json or evaluations.json",
         )
-    return ImportedReviews(
-        format=FORMAT,
-        reviews=tuple(reviews),
-        root=root,
-        files=tuple(file.path for file in reader.files),
-        irregularities=tuple(reader.irregularities.found),
-    )
+    return reader.imported(reviews)
+
+
+def read_comments(folder: Path, corpus: Corpus) -> ImportedReviews:
+    """The downloaded reviews of ``benchmark_data.json``, one candidate a comment, whatever was extracted before."""
+    root = benchmark_root(folder)
+    reader = _Results(root, corpus)
+    reviews = reader.read_comments()
+    reader.problems.raise_first()
+    if not reviews:
+        raise InputError(
+            "there are no downloaded reviews",
+            where=Where(file=str(root / "results" / _DOWNLOADED)),
+            remedy="It needs reviews with review_comments",
+        )
+    return reader.imported(reviews)
 
 
 class _Results:
@@ -116,7 +126,7 @@ class _Results:
         results = self.root / "results"
         if not results.is_dir():
             return []
-        recorded = self._benchmark_data(results / "benchmark_data.json")
+        recorded = self._benchmark_data(results / _DOWNLOADED)
         reviews: list[ImportedReview] = []
         extracted: set[tuple[str, str]] = set()
         for extraction in self._extractions(results):
@@ -131,6 +141,23 @@ class _Results:
             if found is not None:
                 reviews.append(found)
         return reviews
+
+    def read_comments(self) -> list[ImportedReview]:
+        recorded = self._benchmark_data(self.root / "results" / _DOWNLOADED)
+        made = (
+            self._from_comments(url, tool, place, {**review, "candidates": None})
+            for (url, tool), (place, review) in recorded.items()
+        )
+        return [review for review in made if review is not None and review.candidates]
+
+    def imported(self, reviews: list[ImportedReview]) -> ImportedReviews:
+        return ImportedReviews(
+            format=FORMAT,
+            reviews=tuple(reviews),
+            root=self.root,
+            files=tuple(file.path for file in self.files),
+            irregularities=tuple(self.irregularities.found),
+        )
 
     # -- files -------------------------------------------------------------------------------------------------------
 
@@ -368,7 +395,7 @@ class _Results:
 
     def _from_comments(self, url: str, tool: str, place: int, review: dict[str, Any]) -> ImportedReview | None:
         """A review of which no extraction knows: its own candidates, else one a comment."""
-        file = next(file for file in self.files if file.path.name == "benchmark_data.json")
+        file = next(file for file in self.files if file.path.name == _DOWNLOADED)
         parts = (url, "reviews", place)
         if review.get("candidates"):
             candidates = self._candidates(file, url, tool, review["candidates"])
@@ -388,7 +415,7 @@ class _Results:
                 path, line = self._location(file, comment, at)
                 finding = CandidateFinding(file=path, start_line=line, end_line=line, message=body, producer=tool)
                 rest = {name: value for name, value in comment.items() if name != "body"}
-                candidates.append(ImportedCandidate(finding=finding, source=rest or None))
+                candidates.append(ImportedCandidate(finding=finding, source=rest or None, is_comment=True))
             file.odd("review without extraction", "each comment is taken as one finding", *parts)
         return ImportedReview(
             agent=tool,

@@ -18,12 +18,14 @@ from crb_core.finding import LABEL_AXES, Actionability, ContextRequired, Difficu
 from crb_core.formats.strict_json import MAX_BYTES, load_json
 from crb_core.protocols import Protocol, protocol_named
 
-__all__ = ["AXES", "FORMAT", "HumanLabels", "read_labels"]
+__all__ = ["AXES", "FORMAT", "NOTES", "HumanLabels", "read_labels"]
 
 FORMAT = "crb.labels/1"
 #: ``matches`` are the golden finding ids that a finding truly matches, as one answer; ``none`` says that it is none.
 AXES = (*LABEL_AXES, "matches")
 NO_MATCH = "none"
+#: Columns of a CSV file that say what a row is about; they are for the rater and are not read.
+NOTES = ("file", "lines", "message")
 
 _ENUMS = {
     "tp_fp": TpFp,
@@ -126,7 +128,8 @@ def _from_csv(data: bytes, file: str, path: Path, rules: Protocol) -> HumanLabel
                 continue
             if len(row) != len(header):
                 raise InputError(f"the row has {len(row)} cells, the header {len(header)}", where=where)
-            reader.add({name: cell.strip() for name, cell in zip(header, row, strict=True) if cell.strip()}, where)
+            cells = zip(header, row, strict=True)
+            reader.add({name: cell.strip() for name, cell in cells if name not in NOTES and cell.strip()}, where)
     except csv.Error as error:
         raise InputError(f"the row cannot be read: {error}", where=Where(file=file, line=rows.line_num)) from None
     if header is None:
@@ -137,11 +140,11 @@ def _from_csv(data: bytes, file: str, path: Path, rules: Protocol) -> HumanLabel
 def _header(row: list[str], file: str, line: int) -> list[str]:
     header = [cell.strip() for cell in row]
     for name in header:
-        if name not in _KEY and name not in AXES:
+        if name not in _KEY and name not in AXES and name not in NOTES:
             raise InputError(
                 f"there is no column {name[:100]!r}",
                 where=Where(file=file, line=line),
-                remedy=f"Columns are {', '.join((*_KEY, *AXES))}",
+                remedy=f"Columns are {', '.join((*_KEY, *AXES, *NOTES))}",
             )
         if header.count(name) > 1:
             raise InputError(f"the column {name} is there twice", where=Where(file=file, line=line))

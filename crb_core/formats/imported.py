@@ -76,10 +76,14 @@ class Irregularities:
 
 @dataclass(frozen=True, kw_only=True)
 class ImportedCandidate:
-    """A candidate finding; ``source`` holds what the file says of it beyond the finding's own fields."""
+    """A candidate finding; ``source`` holds what the file says of it beyond the finding's own fields.
+
+    ``is_comment``: it is a whole comment as its author wrote it, which may report several problems.
+    """
 
     finding: CandidateFinding
     source: dict[str, Any] | None = None
+    is_comment: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

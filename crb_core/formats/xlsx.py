@@ -12,7 +12,7 @@ from typing import Any
 from crb_core.errors import InputError
 from crb_core.formats.csv_table import Cell, Table, looks_like_formula
 
-__all__ = ["MAX_CELL", "MAX_ROWS", "Written", "write_workbook"]
+__all__ = ["MAX_CELL", "MAX_ROWS", "Written", "workbook", "write_workbook"]
 
 #: Most characters (UTF-16 units) of one cell, and most rows of one sheet, header included: Excel's own limits.
 MAX_CELL = 32_767
@@ -31,17 +31,23 @@ class Written:
 
 
 def write_workbook(path: Path, tables: Iterable[Table]) -> Written:
-    """Write a workbook with one sheet a table, header row frozen. The file appears only once it is whole.
+    """Write ``workbook(tables)`` to a file, which appears only once it is whole. InputError where that fails."""
+    data, written = workbook(tables)
+    _save(path, data)
+    return written
+
+
+def workbook(tables: Iterable[Table]) -> tuple[bytes, Written]:
+    """A workbook with one sheet a table, header row frozen.
 
     Text that looks like a formula is stored as text with the quote prefix, so it is no formula after editing either.
-    Numbers keep the 16 digits that XlsxWriter writes. InputError where a table has more rows than a sheet can hold, or
-    the file cannot be written.
+    Numbers keep the 16 digits that XlsxWriter writes. InputError where a table has more rows than a sheet can hold.
     """
     import xlsxwriter  # type: ignore[import-untyped]
 
     rows = cut = 0
     target = io.BytesIO()
-    workbook = xlsxwriter.Workbook(
+    book = xlsxwriter.Workbook(
         target,
         {
             "constant_memory": True,
@@ -52,12 +58,12 @@ def write_workbook(path: Path, tables: Iterable[Table]) -> Written:
         },
     )
     # Otherwise the time of writing would be in the file.
-    workbook.set_properties({"created": datetime.datetime(1980, 1, 1, tzinfo=datetime.UTC).replace(tzinfo=None)})
-    bold = workbook.add_format({"bold": True})
-    quoted = workbook.add_format({"quote_prefix": True})
+    book.set_properties({"created": datetime.datetime(1980, 1, 1, tzinfo=datetime.UTC).replace(tzinfo=None)})
+    bold = book.add_format({"bold": True})
+    quoted = book.add_format({"quote_prefix": True})
     used: set[str] = set()
     for table in tables:
-        sheet = workbook.add_worksheet(_sheet_name(table.name, used))
+        sheet = book.add_worksheet(_sheet_name(table.name, used))
         sheet.freeze_panes(1, 0)
         for column, name in enumerate(table.columns):
             sheet.write_string(0, column, _fitting(name)[0], bold)
@@ -69,9 +75,8 @@ def write_workbook(path: Path, tables: Iterable[Table]) -> Written:
                 )
             cut += sum(_write(sheet, number, column, value, quoted) for column, value in enumerate(row))
             rows += 1
-    workbook.close()
-    _save(path, target.getvalue())
-    return Written(rows=rows, cut=cut)
+    book.close()
+    return target.getvalue(), Written(rows=rows, cut=cut)
 
 
 def _write(sheet: Any, row: int, column: int, value: Cell, quoted: Any) -> bool:

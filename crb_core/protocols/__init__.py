@@ -12,13 +12,14 @@ from typing import Any
 
 from crb_core.aggregate import Measures, Score
 from crb_core.errors import InputError, Where
+from crb_core.finding import Finding
 from crb_core.matching import JudgedPullRequest
 from crb_core.metrics import REVIEWBENCH_MEASURES
 from crb_core.protocols import answer_key, golden_comments, reviewbench
 from crb_core.protocols.pairs import CHUNK, PairGroup
 from crb_core.strata import Subset, check_vocabulary
 
-__all__ = ["CHUNK", "PROTOCOLS", "PairGroup", "Protocol", "protocol_named"]
+__all__ = ["CHUNK", "PROTOCOLS", "PairGroup", "Protocol", "comparable", "protocol_named"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,8 @@ class Protocol:
     axes: tuple[str, ...]
     #: Whether findings have files and lines; else they may lack both.
     needs_location: bool
+    #: Whether labels of candidates that claim no golden finding decide a number; else a judge is not asked for them.
+    labels_unmatched: bool
     pairs: Callable[[JudgedPullRequest], tuple[PairGroup, ...]]
     check: Callable[[JudgedPullRequest], None]
     counts: Callable[..., Any]
@@ -59,6 +62,7 @@ PROTOCOLS: Mapping[str, Protocol] = MappingProxyType(
             categories=reviewbench.CATEGORIES,
             axes=reviewbench.AXES,
             needs_location=True,
+            labels_unmatched=True,
             pairs=reviewbench.pairs,
             check=reviewbench.check,
             counts=reviewbench.counts,
@@ -73,6 +77,7 @@ PROTOCOLS: Mapping[str, Protocol] = MappingProxyType(
             categories=answer_key.CATEGORIES,
             axes=answer_key.AXES,
             needs_location=True,
+            labels_unmatched=True,
             pairs=answer_key.pairs,
             check=answer_key.check,
             counts=answer_key.counts,
@@ -87,6 +92,7 @@ PROTOCOLS: Mapping[str, Protocol] = MappingProxyType(
             categories=golden_comments.CATEGORIES,
             axes=golden_comments.AXES,
             needs_location=False,
+            labels_unmatched=False,
             pairs=golden_comments.pairs,
             check=golden_comments.check,
             counts=golden_comments.counts,
@@ -107,3 +113,16 @@ def protocol_named(name: str) -> Protocol:
             remedy=f"Choose from {', '.join(PROTOCOLS)}",
         )
     return PROTOCOLS[name]
+
+
+def comparable(candidate: Finding, golden: Finding, protocol: str) -> bool:
+    """Whether a protocol allows the pair at all.
+
+    reviewbench: the same file, compared exactly (facts A7). answer-key: the same file and at most three lines apart
+    (rule 20). golden-comments: every pair, there are no files (rule 18). An unknown protocol is an InputError.
+    """
+    if not protocol_named(protocol).needs_location:
+        return True
+    if protocol == "answer-key":
+        return answer_key.are_near(candidate, golden)
+    return candidate.file is not None and candidate.file == golden.file

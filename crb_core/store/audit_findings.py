@@ -9,7 +9,8 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from crb_core.claims import resolve
-from crb_core.finding import CandidateFinding, GoldenFinding
+from crb_core.finding import CandidateFinding, GoldenFinding, TpFp
+from crb_core.formats.recordings import candidate_id
 from crb_core.matching import Classification, Correspondence, JudgedPullRequest
 from crb_core.protocols import answer_key
 from crb_core.pull_request import PullRequest
@@ -29,7 +30,7 @@ from crb_core.store.tables import (
     core,
 )
 
-__all__ = ["pull_request_record"]
+__all__ = ["STATES", "pull_request_record", "shown_diffs"]
 
 attempts = core(AttemptRow)
 builds = core(AgentBuildRow)
@@ -43,6 +44,9 @@ pull_requests = core(PullRequestRow)
 sweeps = core(SweepRow)
 trials = core(TrialRow)
 
+#: What can be said of a candidate finding; ``unmatched`` only by a protocol that does not classify.
+STATES = ("matched", "intended", "novel", "false positive", "unclassified", "unmatched", "not judged")
+
 #: Many-to-many links of one judgment: candidate to (golden, probability, reasoning).
 _Links = Mapping[int, Sequence[tuple[int, float | None, str | None]]]
 
@@ -51,6 +55,7 @@ def pull_request_record(connection: Connection, sweep_id: str, key: str, judge_i
     """A pull request of a sweep: its golden findings, and of every trial each finding with what the judge says of it.
 
     None where the sweep does not run it. Builds that this judge does not judge are there with trials that say so.
+    ``diffs`` are the digests of the diffs that reviewers were shown: one, unless the snapshot was made in two ways.
     """
     row = connection.execute(
         select(pull_requests.c.id, pull_requests.c.document, corpora.c.protocol)
@@ -97,6 +102,7 @@ def pull_request_record(connection: Connection, sweep_id: str, key: str, judge_i
     return {
         "pull_request": PullRequest.model_validate(row.document).model_dump(mode="json", by_alias=True),
         "protocol": row.protocol,
+        "diffs": sorted({digest for of_trial in reviewed.values() for digest in _diffs(of_trial)}),
         "golden": [
             {
                 "position": place,
@@ -116,6 +122,7 @@ def pull_request_record(connection: Connection, sweep_id: str, key: str, judge_i
                 "evidence": _succeeded(reviewed.get(trial.id, []), "evidence") or {},
                 **_under_judge(
                     connection,
+                    key,
                     row.protocol,
                     golden,
                     found.get(trial.id, []),
@@ -128,8 +135,27 @@ def pull_request_record(connection: Connection, sweep_id: str, key: str, judge_i
     }
 
 
+def shown_diffs(connection: Connection, sweep_id: str, key: str) -> tuple[PullRequest, list[str]] | None:
+    """A pull request of a sweep, and digests of the diffs that its reviewers were shown; None where there is none."""
+    row = connection.execute(
+        select(pull_requests.c.id, pull_requests.c.document)
+        .join(sweeps, sweeps.c.corpus_id == pull_requests.c.corpus_id)
+        .where(sweeps.c.id == sweep_id, pull_requests.c.key == key)
+    ).one_or_none()
+    if row is None:
+        return None
+    made = _rows(
+        connection,
+        select(attempts.c.evidence)
+        .join(trials, trials.c.id == attempts.c.trial_id)
+        .where(trials.c.sweep_id == sweep_id, trials.c.pull_request_id == row.id),
+    )
+    return PullRequest.model_validate(row.document), sorted(set(_diffs(made)))
+
+
 def _under_judge(
     connection: Connection,
+    key: str,
     protocol: str,
     golden: Sequence[GoldenFinding],
     found: Sequence[dict[str, Any]],
@@ -140,6 +166,7 @@ def _under_judge(
     scored = judgment is not None and judgment["scored_at"] is not None
     links, labels = _answers(connection, judgment["id"]) if judgment is not None else ({}, {})
     claimed, intended = _claimed(protocol, golden, found, links) if scored else ({}, {})
+    claimants = {place: candidate for candidate, place in (claimed | intended).items()}
     by: dict[int, list[int]] = defaultdict(list)
     for candidate, of_candidate in links.items():
         for place, _, _ in of_candidate:
@@ -150,6 +177,7 @@ def _under_judge(
         "candidates": [
             {
                 **{name: each[name] for name in ("position", "file", "start_line", "end_line", "message", "in_diff")},
+                "finding_id": candidate_id(key, _candidate(each)),
                 "state": _state(scored, protocol, each["position"], claimed, intended, labels, links),
                 "claims": claimed.get(each["position"]),
                 "matches": [
@@ -161,10 +189,34 @@ def _under_judge(
             for each in found
         ],
         "golden": [
-            {"position": place, "covered": bool(by[place]) if scored else None, "by": sorted(by[place])}
-            for place in range(len(golden))
+            {
+                "position": place,
+                "covered": bool(by[place]) if scored else None,
+                "by": sorted(by[place]),
+                "claimed_by": claimants.get(place),
+                "state": _golden_state(scored, protocol, each, by[place], claimants.get(place)),
+            }
+            for place, each in enumerate(golden)
         ],
     }
+
+
+def _golden_state(scored: bool, protocol: str, golden: GoldenFinding, by: Sequence[int], claimed_by: int | None) -> str:
+    """``claimed``: a candidate consumes it; ``covered by another``: only candidates that claim another one match it."""
+    if not scored:
+        return "not judged"
+    if claimed_by is not None:
+        return "claimed"
+    if by:
+        return "covered" if protocol == "golden-comments" else "covered by another"
+    return "missed" if golden.label.tp_fp is TpFp.TP else "not reported"
+
+
+def _candidate(each: Mapping[str, Any]) -> CandidateFinding:
+    """Validated when it was written, and an odd one must still be shown."""
+    return CandidateFinding.model_construct(
+        **{name: each[name] for name in ("file", "start_line", "end_line", "message", "producer", "in_diff")}
+    )
 
 
 def _state(
@@ -192,7 +244,7 @@ def _state(
 
 def _claimed(
     protocol: str, golden: Sequence[GoldenFinding], found: Sequence[dict[str, Any]], links: _Links
-) -> tuple[Mapping[int, int], Mapping[int, int]]:
+) -> tuple[dict[int, int], dict[int, int]]:
     """Candidate to the golden finding that it consumes, and to the intended trade-off that it reports.
 
     By the protocol's own rule; empty where it has no claims.
@@ -202,21 +254,16 @@ def _claimed(
         for candidate, of_candidate in links.items()
     ]
     if protocol == "reviewbench":
-        return resolve(records, len(golden)).claimed, {}
+        return dict(resolve(records, len(golden)).claimed), {}
     if protocol == "answer-key":
         judged = JudgedPullRequest(
             key="-",
             golden=tuple(golden),
-            candidates=tuple(
-                CandidateFinding.model_validate(
-                    {name: each[name] for name in ("file", "start_line", "end_line", "message", "producer", "in_diff")}
-                )
-                for each in found
-            ),
+            candidates=tuple(_candidate(each) for each in found),
             correspondences=tuple(records),
         )
         keyed = answer_key.resolve(judged)
-        return keyed.claimed, keyed.intended
+        return dict(keyed.claimed), dict(keyed.intended)
     return {}, {}
 
 
@@ -246,6 +293,12 @@ def _golden(connection: Connection, pull_request_id: int) -> list[GoldenFinding]
             select(goldens.c.document).where(goldens.c.pull_request_id == pull_request_id).order_by(goldens.c.position)
         ).scalars()
     ]
+
+
+def _diffs(of_trial: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The diffs that the attempts were shown, by digest."""
+    found = [(each["evidence"] or {}).get("diff") for each in of_trial]
+    return [digest for digest in found if isinstance(digest, str)]
 
 
 def _rows(connection: Connection, query: Any) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from crb_core.errors import InputError, StoreError, Where
 from crb_core.evidence import EvidenceStore
 from crb_core.formats.archive_tar import MANIFEST, ArchiveReader, ArchiveWriter, manifest_bytes, open_archive
 from crb_core.store.archive_rows import freeze
-from crb_core.store.references import ROWS_AT_ONCE, digests_in, is_json, stored_rows, stored_tables
+from crb_core.store.references import ROWS_AT_ONCE, digests_in, is_json, request_parts, stored_rows, stored_tables
 from crb_core.store.schema import HEAD, stored_revision, upgrade
 from crb_core.store.session import Store
 
@@ -32,6 +32,8 @@ FORMAT = "crb.backup/1"
 _ABOUT = "backup.json"
 #: Columns whose digests name blobs that must be there; other digests in rows name other things.
 _BLOB_COLUMNS = {("attempt", "evidence"), ("judge_call", "request_digest"), ("judge_call", "answer_digest")}
+#: Whose blobs name further blobs: the long texts of a judge's request are stored once for all requests.
+_NAMES_FURTHER = ("judge_call", "request_digest")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +107,8 @@ def _write(store: Store, evidence: EvidenceStore, writer: ArchiveWriter, revisio
                             named.update(digests)
                             if (table.name, column.name) in _BLOB_COLUMNS:
                                 required.update(digests)
+                            if (table.name, column.name) == _NAMES_FURTHER:
+                                named.update(each for digest in digests for each in request_parts(evidence, digest))
             rows[table.name] = sink.lines
     # A blob is stored before the row that names it, so what the rows name was there when they were read.
     blobs = 0

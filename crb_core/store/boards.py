@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
+from collections import OrderedDict
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import select
 
 from crb_core.ablation import Exclusion, check_prefixes
 from crb_core.bootstrap import Bootstrap
+from crb_core.dimensions import EVERY_PULL_REQUEST, Dimensions, PullRequestFilter
 from crb_core.errors import InputError
 from crb_core.leaderboard import Leaderboard, leaderboard
 from crb_core.protocols import protocol_named
 from crb_core.rows import Measured
 from crb_core.store.measured import StoredSweep, load_sweep
+from crb_core.store.pull_request_dimensions import stored_dimensions
 from crb_core.store.results import StoredJudge, SweepResults, find_judge, oversubscribed_builds, sweep_judges
 from crb_core.store.session import Store
 from crb_core.store.sweeps import find_sweep
@@ -23,6 +26,8 @@ from crb_core.strata import EVERYTHING, Subset, check_producers
 
 __all__ = ["LoadedBoard", "board_json", "chosen_judges", "chosen_sweep", "judge_json", "load_board"]
 
+#: How many choices of pull requests stay at hand; one holds the trials and arrays of those inside.
+_KEPT_FILTERS = 16
 #: How many sets of left-out producers stay loaded beside the whole.
 _KEPT_EXCLUSIONS = 4
 
@@ -30,20 +35,49 @@ _KEPT_EXCLUSIONS = 4
 class LoadedBoard:
     """A sweep under one judge, loaded once; ``board`` computes its leaderboard anew under any filter (seed A 7.4)."""
 
-    def __init__(self, about: StoredSweep, oversubscribed: frozenset[str]) -> None:
+    def __init__(
+        self, about: StoredSweep, oversubscribed: frozenset[str], dimensions: Mapping[str, Dimensions]
+    ) -> None:
         self.about = about
         self.oversubscribed = oversubscribed
+        #: By key of the sweep's pull requests what is known of each.
+        self.dimensions = dimensions
         self._measured: dict[tuple[str, ...], Measured] = {}
+        self._within: OrderedDict[tuple[tuple[str, ...], tuple[str, ...]], Measured] = OrderedDict()
         self._lock = threading.Lock()
 
     @classmethod
     def load(cls, store: Store, sweep_id: str, judge: StoredJudge) -> LoadedBoard:
         """Read everything that the rows are made of; InputError for a protocol without claims."""
         with store.read() as connection:
-            return cls(load_sweep(connection, sweep_id, judge), oversubscribed_builds(connection, sweep_id))
+            return cls(
+                load_sweep(connection, sweep_id, judge),
+                oversubscribed_builds(connection, sweep_id),
+                stored_dimensions(connection, sweep_id),
+            )
 
-    def measured(self, exclude_producers: Sequence[str] = ()) -> Measured:
-        """What rows are computed from, without the golden findings of some producers (by prefix, rule 8)."""
+    def measured(
+        self, exclude_producers: Sequence[str] = (), pull_requests: PullRequestFilter = EVERY_PULL_REQUEST
+    ) -> Measured:
+        """What rows are computed from, without the golden findings of some producers (by prefix, rule 8).
+
+        ``pull_requests`` leaves others out; a round is then complete when it has all of these.
+        """
+        whole = self._without(exclude_producers)
+        if not pull_requests.dimensions:
+            return whole
+        keys = pull_requests.inside(self.dimensions)
+        place = (tuple(check_prefixes(exclude_producers)), keys)
+        with self._lock:
+            found = self._within.get(place)
+            if found is None:
+                found = self._within[place] = whole.within(keys)
+            self._within.move_to_end(place)
+            while len(self._within) > _KEPT_FILTERS:
+                self._within.popitem(last=False)
+        return found
+
+    def _without(self, exclude_producers: Sequence[str]) -> Measured:
         prefixes = tuple(check_prefixes(exclude_producers))
         with self._lock:
             found = self._measured.get(prefixes)
@@ -66,12 +100,13 @@ class LoadedBoard:
         sort: str | None = None,
         allow_partial: bool = False,
         exclude_producers: Sequence[str] = (),
+        pull_requests: PullRequestFilter = EVERY_PULL_REQUEST,
         bootstrap: Bootstrap | None = None,
     ) -> Leaderboard:
         """The rows; ``bootstrap`` adds intervals, stability and letters. InputError for a value nothing can have."""
         # Before the arrays are made, so that a prefix of nobody costs nothing.
         self.exclusion(exclude_producers)
-        measured = self.measured(exclude_producers)
+        measured = self.measured(exclude_producers, pull_requests)
         protocol_named(measured.protocol).check_subset(subset)
         check_producers(subset, measured.arrays.producers)
         return leaderboard(
@@ -95,6 +130,7 @@ def load_board(
     sort: str | None = None,
     allow_partial: bool = False,
     exclude_producers: Sequence[str] = (),
+    pull_requests: PullRequestFilter = EVERY_PULL_REQUEST,
 ) -> tuple[Leaderboard, StoredSweep, Exclusion | None]:
     """A sweep's leaderboard under one judge, with intervals, computed anew from what is stored."""
     loaded = LoadedBoard.load(store, sweep_id, judge)
@@ -104,6 +140,7 @@ def load_board(
         sort=sort,
         allow_partial=allow_partial,
         exclude_producers=exclude_producers,
+        pull_requests=pull_requests,
         bootstrap=Bootstrap(),
     )
     return board, loaded.about, loaded.exclusion(exclude_producers)
@@ -124,9 +161,14 @@ def board_json(
     about: StoredSweep | SweepResults,
     excluded: Exclusion | None = None,
     *,
+    dimensions: PullRequestFilter = EVERY_PULL_REQUEST,
     pull_requests: bool = True,
+    scores: bool = True,
 ) -> dict[str, object]:
-    """``crb.leaderboard/1`` with what it was computed from."""
+    """``crb.leaderboard/1`` with what it was computed from; ``dimensions`` restricted its pull requests.
+
+    Without ``scores`` it is the document of a page, which shows no single round.
+    """
     return {
         "sweep": about.sweep_name,
         "sweep_id": about.sweep_id,
@@ -135,7 +177,8 @@ def board_json(
         "protocol": about.protocol,
         "judge": judge_json(about.judge),
         "excluded_producers": None if excluded is None else excluded.model_dump(mode="json"),
-        **board.to_json(pull_requests=pull_requests),
+        "dimensions": dimensions.to_json(),
+        **board.to_json(pull_requests=pull_requests, scores=scores),
     }
 
 

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from crb_core.bootstrap import Bootstrap
-from crb_core.errors import InputError
+from crb_core.dimensions import EVERY_PULL_REQUEST, Dimensions, PullRequestFilter
+from crb_core.errors import InputError, Where
 from crb_core.golden_leaderboard import NO_PROFILE, CommentRow, CommentTrial, compatible_rows, strict_rows
 from crb_core.identity import RowIdentity
 from crb_core.protocols import protocol_named
 from crb_core.protocols.golden_comments import DEFAULT_PROFILE
 from crb_core.store.comment_results import load_comment_trials, scorable_pull_requests
+from crb_core.store.pull_request_dimensions import stored_dimensions
 from crb_core.store.results import StoredJudge, SweepResults
 from crb_core.store.session import Store
-from crb_core.strata import EVERYTHING, Subset
+from crb_core.strata import EVERYTHING, Subset, check_producers
 
 __all__ = ["COUNTING", "PROTOCOL", "LoadedComments", "Options", "board_json", "build_rows"]
 
@@ -38,6 +40,7 @@ class Options:
     beta: float = 1.0
     subset: Subset = EVERYTHING
     partial: bool = False
+    pull_requests: PullRequestFilter = EVERY_PULL_REQUEST
 
     @property
     def chosen_profile(self) -> str | None:
@@ -70,29 +73,51 @@ class LoadedComments:
     """A golden-comments sweep under one judge, loaded once; ``rows`` counts it anew."""
 
     def __init__(
-        self, results: SweepResults, by_build: Mapping[str, Sequence[CommentTrial]], keys: Sequence[str]
+        self,
+        results: SweepResults,
+        by_build: Mapping[str, Sequence[CommentTrial]],
+        keys: Sequence[str],
+        dimensions: Mapping[str, Dimensions],
     ) -> None:
         self.results = results
+        #: By key of the sweep's pull requests what is known of each.
+        self.dimensions = dimensions
         self._by_build = by_build
         self._keys = keys
+        judged = [trial.judged for trial in results.trials if trial.judged is not None]
+        self._producers = {golden.producer for each in judged for golden in each.golden}
 
     @classmethod
     def load(cls, store: Store, sweep_id: str, judge: StoredJudge) -> LoadedComments:
         """Read everything that the rows are made of."""
         with store.read() as connection:
             results, by_build = load_comment_trials(connection, sweep_id, judge)
-            return cls(results, by_build, scorable_pull_requests(connection, sweep_id))
+            return cls(
+                results,
+                by_build,
+                scorable_pull_requests(connection, sweep_id),
+                stored_dimensions(connection, sweep_id),
+            )
 
     def rows(self, options: Options, bootstrap: Bootstrap | None = None) -> tuple[CommentRow, ...]:
         """The rows; ``bootstrap`` adds intervals and letters to the strict ones."""
         judge = self.results.judge
+        check_producers(options.subset, self._producers)
+        inside = frozenset(options.pull_requests.inside(self.dimensions))
+        keys = [key for key in self._keys if key in inside]
+        if self._keys and not keys:
+            raise InputError(
+                "none of these pull requests has a golden comment",
+                where=Where(field="dimension"),
+                remedy="Choose others",
+            )
         builds = [
             (
                 build,
                 RowIdentity.of_build(
                     build, corpus_fingerprint=self.results.corpus_fingerprint, protocol=PROTOCOL, judge=judge.judge_id
                 ),
-                self._by_build[build.build_id],
+                [trial for trial in self._by_build[build.build_id] if trial.pull_request in inside],
             )
             for build in self.results.builds
         ]
@@ -101,7 +126,7 @@ class LoadedComments:
         return strict_rows(
             builds,
             judge=judge.name,
-            pull_requests=self._keys,
+            pull_requests=keys,
             profile=options.chosen_profile,
             beta=options.beta,
             dedup=options.dedup,
@@ -136,6 +161,7 @@ def board_json(
         "dedup": None if options.compatible else options.dedup,
         "beta": options.beta,
         "subset": options.subset.to_json(),
+        "dimensions": options.pull_requests.to_json(),
         "sort": "f",
         "uncertainty": None if options.compatible else Bootstrap().to_json(),
         "judges": [

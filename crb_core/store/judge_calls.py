@@ -14,24 +14,34 @@ from crb_core.clock import utc_now
 from crb_core.store.tables import JudgeCallRow, SweepRow, TrialRow, core
 
 __all__ = [
+    "SUBMITTING",
     "AnsweredCall",
     "CallOutcome",
     "NewCall",
+    "RunBudget",
     "Spending",
     "answered_calls",
     "attempts_made",
     "batch_calls",
     "close_call",
     "find_answer",
+    "in_batch",
     "judgment_secret",
+    "known_batches",
     "open_call",
     "reject_calls",
     "reserve",
+    "reserve_in_run",
+    "run_budget",
+    "run_spending",
     "spending",
+    "unsettled_submissions",
 ]
 
 #: A call that is open for longer than this was lost with its worker; its answer will not come.
 STALE_SECONDS = 3600
+#: Stands for the id of a batch that is being handed over: after a crash nobody knows whether it was accepted.
+SUBMITTING = "submitting"
 
 calls = core(JudgeCallRow)
 sweeps = core(SweepRow)
@@ -89,13 +99,22 @@ class AnsweredCall:
 
 @dataclass(frozen=True, kw_only=True)
 class Spending:
-    """List price of a sweep's judge calls in USD: known, and reserved for calls whose price is not (yet) known."""
+    """List price of judge calls in USD: known, and reserved for calls whose price is not (yet) known."""
 
     max_usd: float | None
     known_usd: float
     reserved_usd: float
     #: Of the reserved part, what belongs to calls that ended without a price or were lost; it will not become less.
     lost_usd: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunBudget:
+    """What one run of a command may spend on a judge's calls that belong to no trial: those after ``after_call``."""
+
+    judge_id: str
+    after_call: int
+    max_usd: float
 
 
 def open_call(connection: Connection, call: NewCall) -> int:
@@ -198,9 +217,68 @@ def batch_calls(connection: Connection, judge_id: str, trial_id: int | None) -> 
     )
 
 
+def unsettled_submissions(connection: Connection, judge_id: str, trial_id: int | None) -> list[Any]:
+    """The rows of a judgment that were being handed over as a batch when their worker was lost."""
+    return list(
+        connection.execute(
+            select(calls)
+            .where(
+                calls.c.judge_id == judge_id,
+                _of_trial(trial_id),
+                calls.c.outcome.is_(None),
+                calls.c.batch_id == SUBMITTING,
+            )
+            .order_by(calls.c.id)
+        )
+    )
+
+
+def known_batches(connection: Connection) -> frozenset[str]:
+    """The ids of all batches that some call of the store belongs to."""
+    found = connection.execute(select(calls.c.batch_id).where(calls.c.batch_id.is_not(None)).distinct())
+    return frozenset(found.scalars())
+
+
+def in_batch(connection: Connection, call_ids: Sequence[int], batch_id: str) -> None:
+    """Write that calls wait for a batch."""
+    connection.execute(
+        update(calls).where(calls.c.id.in_(call_ids)).values(outcome=CallOutcome.BATCHED.value, batch_id=batch_id)
+    )
+
+
 def spending(connection: Connection, sweep_id: str) -> Spending:
     """What the judge calls of a sweep cost by list price, and what its limit is."""
     limit = connection.execute(select(sweeps.c.max_cost_usd).where(sweeps.c.id == sweep_id)).scalar_one()
+    return _spent(connection, calls.c.trial_id.in_(select(trials.c.id).where(trials.c.sweep_id == sweep_id)), limit)
+
+
+def reserve(connection: Connection, sweep_id: str) -> Spending:
+    """``spending`` while no one else can reserve: call it first in the write transaction that opens the call."""
+    connection.execute(select(sweeps.c.id).where(sweeps.c.id == sweep_id).with_for_update())
+    return spending(connection, sweep_id)
+
+
+def run_budget(connection: Connection, judge_id: str, max_usd: float) -> RunBudget:
+    """A limit for the calls without a trial that a judge makes from now on."""
+    newest: int = connection.execute(select(func.coalesce(func.max(calls.c.id), 0))).scalar_one()
+    return RunBudget(judge_id=judge_id, after_call=newest, max_usd=max_usd)
+
+
+def run_spending(connection: Connection, budget: RunBudget) -> Spending:
+    """What the calls of a run cost by list price so far."""
+    mine = and_(calls.c.trial_id.is_(None), calls.c.judge_id == budget.judge_id, calls.c.id > budget.after_call)
+    return _spent(connection, mine, budget.max_usd)
+
+
+def reserve_in_run(connection: Connection, budget: RunBudget) -> Spending:
+    """``run_spending`` while no one else can reserve, as ``reserve``."""
+    if connection.dialect.name == "postgresql":
+        # There is no row of the run to lock. SQLite has one writer at a time.
+        connection.execute(select(func.pg_advisory_xact_lock(func.hashtext(f"crb judge run {budget.judge_id}"))))
+    return run_spending(connection, budget)
+
+
+def _spent(connection: Connection, chosen: Any, limit: float | None) -> Spending:
     stale = (datetime.now(UTC) - timedelta(seconds=STALE_SECONDS)).isoformat(timespec="milliseconds")
     under_way = or_(
         and_(calls.c.outcome.is_(None), calls.c.started_at > stale.replace("+00:00", "Z")),
@@ -217,17 +295,9 @@ def spending(connection: Connection, sweep_id: str) -> Spending:
             total(func.sum(calls.c.list_price_usd)).label("known"),
             total(func.sum(calls.c.reserved_usd).filter(unpriced)).label("reserved"),
             total(func.sum(calls.c.reserved_usd).filter(and_(unpriced, ended))).label("lost"),
-        )
-        .join(trials, trials.c.id == calls.c.trial_id)
-        .where(trials.c.sweep_id == sweep_id)
+        ).where(chosen)
     ).one()
     return Spending(max_usd=limit, known_usd=row.known, reserved_usd=row.reserved, lost_usd=row.lost)
-
-
-def reserve(connection: Connection, sweep_id: str) -> Spending:
-    """``spending`` while no one else can reserve: call it first in the write transaction that opens the call."""
-    connection.execute(select(sweeps.c.id).where(sweeps.c.id == sweep_id).with_for_update())
-    return spending(connection, sweep_id)
 
 
 def _of_trial(trial_id: int | None) -> Any:

@@ -35,7 +35,6 @@ from crb_core.store.tables import (
     CorrespondenceRow,
     GoldenRow,
     ImportRow,
-    JudgeCallRow,
     JudgmentRow,
     PullRequestRow,
     SweepJudgeRow,
@@ -44,13 +43,12 @@ from crb_core.store.tables import (
     core,
 )
 from crb_core.strata import LABEL_FILTERS
-from crb_core.usage import JudgeCosts, UsageRecord
+from crb_core.usage import UsageRecord
 
-__all__ = ["Reviews", "StoredSweep", "judge_costs", "load_sweep"]
+__all__ = ["Reviews", "StoredSweep", "load_sweep"]
 
 attempts = core(AttemptRow)
 builds = core(AgentBuildRow)
-calls = core(JudgeCallRow)
 candidates = core(CandidateRow)
 classifications = core(ClassificationRow)
 corpora = core(CorpusRow)
@@ -372,24 +370,3 @@ def _imported_files(connection: Connection, sweep_id: str) -> dict[str, str]:
         for name, digest in (document.get("files") or {}).items():
             digests[PurePath(name).name].add(digest)
     return {name: found.pop() for name, found in digests.items() if len(found) == 1}
-
-
-def judge_costs(connection: Connection, sweep_id: str, judge_id: str) -> JudgeCosts:
-    """What the calls of a judge's model cost in a sweep: charges as observed, list prices as estimates."""
-    rows = connection.execute(
-        select(calls.c.charge_usd, calls.c.list_price_usd, calls.c.price_table, calls.c.answer_digest)
-        .join(trials, trials.c.id == calls.c.trial_id)
-        .where(trials.c.sweep_id == sweep_id, calls.c.judge_id == judge_id)
-        .order_by(calls.c.id)
-    ).all()
-    charged = [row for row in rows if row.charge_usd is not None and row.answer_digest is not None]
-    priced = [row for row in rows if row.list_price_usd is not None]
-    return JudgeCosts(
-        calls=len(rows),
-        charge_usd=sum(row.charge_usd for row in charged) if charged else None,
-        charged=len(charged),
-        evidence=tuple(sorted({row.answer_digest for row in charged})),
-        list_price_usd=sum(row.list_price_usd for row in priced) if priced else None,
-        priced=len(priced),
-        price_tables=tuple(sorted({row.price_table for row in priced if row.price_table})),
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,7 +24,7 @@ _OPEN = (StepState.READY.value, StepState.QUEUED.value, StepState.RUNNING.value)
 
 @dataclass(frozen=True, kw_only=True)
 class MemberJudge:
-    """A stored judge that can be a member."""
+    """A stored judge that can be a member; no two of a council have one ``name``."""
 
     judge_id: str
     name: str
@@ -48,8 +49,14 @@ def member_judges(connection: Connection, judge_ids: Sequence[str]) -> tuple[Mem
                 remedy="A council takes judges that have judged the sweep: crb judge run SWEEP "
                 "--judge council:judges=NAME+NAME",
             )
+    names = Counter(row.name for row in rows.values())
     return tuple(
-        MemberJudge(judge_id=judge_id, name=rows[judge_id].name, classifies=bool(rows[judge_id].classifies))
+        MemberJudge(
+            judge_id=judge_id,
+            # Votes are counted by name, and one judge can be there with two sets of options.
+            name=rows[judge_id].name if names[rows[judge_id].name] == 1 else f"{rows[judge_id].name} {judge_id}",
+            classifies=bool(rows[judge_id].classifies),
+        )
         for judge_id in judge_ids
     )
 

@@ -11,9 +11,13 @@ from typing import Any
 
 from sqlalchemy import JSON, Connection, MetaData, String, Table, Text, cast, select
 
+from crb_core.errors import StoreError
+from crb_core.evidence import EvidenceStore
+from crb_core.formats.judge_request import parts_of
 from crb_core.pull_request import PullRequest
 from crb_core.store.tables import (
     AgentBuildRow,
+    JudgeCallRow,
     PullRequestRow,
     StepRow,
     StepState,
@@ -30,6 +34,8 @@ __all__ = [
     "named_digests",
     "named_images",
     "pull_requests_at_work",
+    "request_digests",
+    "request_parts",
     "stored_rows",
     "stored_tables",
 ]
@@ -40,6 +46,7 @@ _VERSION_TABLE = "alembic_version"
 _DIGEST = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 builds = core(AgentBuildRow)
+calls = core(JudgeCallRow)
 pull_requests = core(PullRequestRow)
 steps = core(StepRow)
 sweep_builds = core(SweepBuildRow)
@@ -50,6 +57,19 @@ trials = core(TrialRow)
 def digests_in(value: str) -> list[str]:
     """Every SHA-256 in a text (lower-case hex)."""
     return _DIGEST.findall(value)
+
+
+def request_parts(evidence: EvidenceStore, digest: str) -> frozenset[str]:
+    """The blobs that a judge's stored request names: its long texts. Empty where the request is away."""
+    try:
+        return parts_of(evidence.get(digest)) if evidence.has(digest) else frozenset()
+    except StoreError:
+        return frozenset()
+
+
+def request_digests(connection: Connection) -> list[str]:
+    """The blobs of judges' requests, each of which can name further blobs."""
+    return list(connection.execute(select(calls.c.request_digest).distinct()).scalars())
 
 
 def is_json(column: Any) -> bool:

@@ -12,7 +12,6 @@ from sqlalchemy import Connection, func, insert, literal, select, update
 from crb_core.agent import AgentBuild
 from crb_core.clock import utc_now
 from crb_core.errors import InputError
-from crb_core.store.steps import cancel_steps, restore_steps
 from crb_core.store.tables import (
     AgentBuildRow,
     JudgeRow,
@@ -31,12 +30,11 @@ __all__ = [
     "JudgePlan",
     "SweepPlan",
     "add_judges",
+    "builds_of_agent",
     "find_sweep",
     "plan_sweep",
     "save_build",
-    "set_build_paused",
     "set_max_cost",
-    "set_sweep_state",
     "sweep_builds",
 ]
 
@@ -80,7 +78,8 @@ class SweepPlan:
     priority: int = 0
     #: List price in USD that the judges' calls may reach; None is no limit.
     max_cost_usd: float | None = None
-    concurrency: dict[str, int] = field(default_factory=dict)
+    #: What each agent was loaded from, by agent name: a bundled one's name, or a path.
+    agent_sources: dict[str, str] = field(default_factory=dict)
 
 
 def save_build(connection: Connection, build: AgentBuild) -> str:
@@ -139,7 +138,7 @@ def plan_sweep(connection: Connection, plan: SweepPlan) -> tuple[str, int]:
     new = 0
     for build in plan.builds:
         build_id = save_build(connection, build)
-        _add_build(connection, sweep_id, build_id, plan.concurrency.get(build.agent))
+        _add_build(connection, sweep_id, build_id, plan.agent_sources.get(build.agent))
         new += _add_trials(connection, sweep_id, build_id, plan)
     add_judges(connection, sweep_id, plan.judges, [build.build_id for build in plan.builds])
     return sweep_id, new
@@ -169,30 +168,29 @@ def set_max_cost(connection: Connection, sweep_id: str, usd: float | None) -> No
 
 def find_sweep(connection: Connection, reference: str) -> Any:
     """The sweep row of a name or id; InputError when there is none."""
+    # Somebody may have named a sweep like another one's id: the id goes first.
+    is_id = sweeps.c.id == reference
     row = connection.execute(
-        select(sweeps).where((sweeps.c.id == reference) | (sweeps.c.name == reference))
+        select(sweeps).where(is_id | (sweeps.c.name == reference)).order_by(is_id.desc()).limit(1)
     ).one_or_none()
     if row is None:
         raise InputError(f"There is no sweep named {reference}", remedy="`crb sweep list` shows the stored ones")
     return row
 
 
-def set_sweep_state(connection: Connection, sweep_id: str, state: SweepState) -> None:
-    """Pause, cancel or (re)activate a sweep. Cancelling ends what waits and asks what runs to stop."""
-    connection.execute(update(sweeps).where(sweeps.c.id == sweep_id).values(state=state.value))
-    if state is SweepState.CANCELLED:
-        cancel_steps(connection, sweep_id)
-    elif state is SweepState.ACTIVE:
-        restore_steps(connection, sweep_id)
-
-
-def set_build_paused(connection: Connection, sweep_id: str, build_id: str, paused: bool) -> None:
-    """Pause or go on with one build of a sweep; what runs is left to end."""
-    connection.execute(
-        update(sweep_builds_table)
-        .where(sweep_builds_table.c.sweep_id == sweep_id, sweep_builds_table.c.build_id == build_id)
-        .values(paused=paused)
-    )
+def builds_of_agent(connection: Connection, sweep: Any, agent: str) -> tuple[str, ...]:
+    """Ids of an agent's builds in a sweep (its row); InputError when it has none."""
+    found = connection.execute(
+        select(builds.c.id)
+        .join(sweep_builds_table, sweep_builds_table.c.build_id == builds.c.id)
+        .where(sweep_builds_table.c.sweep_id == sweep.id, builds.c.agent == agent)
+        .order_by(builds.c.id)
+    ).scalars()
+    if not (ids := tuple(found)):
+        raise InputError(
+            f"The sweep {sweep.name} has no agent {agent!r}", remedy=f"`crb sweep show {sweep.name}` lists them"
+        )
+    return ids
 
 
 def sweep_builds(connection: Connection, sweep_id: str) -> list[AgentBuild]:
@@ -217,14 +215,17 @@ def _save_judges(connection: Connection, plans: Iterable[JudgePlan]) -> None:
             )
 
 
-def _add_build(connection: Connection, sweep_id: str, build_id: str, concurrency: int | None) -> None:
+def _add_build(connection: Connection, sweep_id: str, build_id: str, agent_source: str | None) -> None:
     mine = (sweep_builds_table.c.sweep_id == sweep_id) & (sweep_builds_table.c.build_id == build_id)
     if connection.execute(select(sweep_builds_table.c.paused).where(mine)).one_or_none() is None:
         connection.execute(
             insert(sweep_builds_table).values(
-                sweep_id=sweep_id, build_id=build_id, paused=False, concurrency=concurrency
+                sweep_id=sweep_id, build_id=build_id, paused=False, agent_source=agent_source
             )
         )
+    elif agent_source is not None:
+        # The same build may lie elsewhere than when the sweep began.
+        connection.execute(update(sweep_builds_table).where(mine).values(agent_source=agent_source))
 
 
 def _add_judge(connection: Connection, sweep_id: str, build_id: str, judge_id: str, position: int) -> None:
@@ -278,7 +279,8 @@ def _add_missing_match_steps(connection: Connection, sweep_id: str) -> int:
         "trial_id, judge_id, stage, sweep_id, build_id, priority, position, "
         "state, fence, beat, cancel_requested, attempts_before"
     )
-    return connection.execute(insert(steps).from_select(columns.split(", "), wanted)).rowcount
+    made = insert(steps).from_select(columns.split(", "), wanted).returning(steps.c.id)
+    return len(connection.execute(made).all())
 
 
 def _add_trials(connection: Connection, sweep_id: str, build_id: str, plan: SweepPlan) -> int:

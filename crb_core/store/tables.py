@@ -18,6 +18,7 @@ __all__ = [
     "CalibrationRow",
     "CandidateRow",
     "ClassificationRow",
+    "ContentChangeRow",
     "CorpusRow",
     "CorrespondenceRow",
     "GoldenRow",
@@ -132,6 +133,8 @@ class SweepRow(SQLModel, table=True):
     rounds: int
     priority: int
     state: str
+    #: Why it is paused, for people; null where nobody gave a reason.
+    paused_reason: str | None = Field(default=None, sa_column=Column(Text))
     #: List price in USD that its judges' calls may reach; null is no limit.
     max_cost_usd: float | None = None
     #: Its share of the slots against other sweeps of its priority: twice the weight, twice the steps in flight.
@@ -152,6 +155,8 @@ class SweepBuildRow(SQLModel, table=True):
     paused_reason: str | None = Field(default=None, sa_column=Column(Text))
     #: Reviews of this build at once; null is no limit of its own.
     concurrency: int | None = None
+    #: What the agent was loaded from: name of a bundled one, or path of its folder or manifest; null if unknown.
+    agent_source: str | None = Field(default=None, sa_column=Column(Text))
 
 
 class JudgeRow(SQLModel, table=True):
@@ -210,6 +215,10 @@ class StepRow(SQLModel, table=True):
     attempts_before: int = 0
     #: How often it was given back because its worker's beat had stopped.
     losses: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    #: Judge steps that are done: milliseconds in the queue before the last take, and from that take to the end. A
+    #: review's are in its attempt.
+    queue_ms: float | None = None
+    work_ms: float | None = None
     reason: str | None = Field(default=None, sa_column=Column(Text))
 
 
@@ -418,6 +427,18 @@ class OperatorActionRow(SQLModel, table=True):
     action: str
     sweep_id: str | None = Field(default=None, foreign_key="sweep.id", index=True)
     document: dict[str, Any] = Field(sa_column=_json())
+
+
+class ContentChangeRow(SQLModel, table=True):
+    """One row for each change to records that a leaderboard may already have been computed from.
+
+    Triggers of the database write it (migration 0002), so that changes by hand are noticed too; nobody reads more than
+    how many rows there are. What running sweeps add is not logged: it is counted (crb_core/store/content.py).
+    """
+
+    __tablename__ = "content_change"
+    #: Random, so that writers never wait for each other.
+    id: str = Field(primary_key=True)
 
 
 class ImportRow(SQLModel, table=True):

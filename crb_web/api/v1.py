@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 from pydantic import Field
 
+from crb_core.dimensions import dimension_values
 from crb_core.errors import StoreError
-from crb_core.store.audit import sweep_record, sweep_records, trial_record
-from crb_core.store.audit_findings import pull_request_record
+from crb_core.store.audit import sweep_record, sweep_records
 from crb_core.store.boards import judge_json
-from crb_web.boards import Boards, Intervals
+from crb_web.boards import Boards
 from crb_web.errors import NotFoundError
+from crb_web.inert import inert
+from crb_web.json_text import json_bytes
 from crb_web.models import (
     BoardsAnswer,
+    DimensionsAnswer,
     ErrorAnswer,
     JudgesAnswer,
-    PullRequestAnswer,
+    PicturesAnswer,
     SweepDetail,
     SweepsAnswer,
-    TrialAnswer,
 )
 from crb_web.query import BoardQuery
 from crb_web.sources import Sources
 
-__all__ = ["BoardApiQuery", "JsonAnswer", "boards_answer", "pull_request_answer", "router", "trial_answer"]
+__all__ = ["BoardApiQuery", "JsonAnswer", "boards_answer", "router"]
 
 #: Errors of every endpoint.
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -42,19 +43,15 @@ SweepName = Annotated[str, Path(min_length=1, max_length=200, description="Name 
 Key = Annotated[str, Path(min_length=1, max_length=200, description="Key of a pull request.")]
 TrialId = Annotated[int, Path(ge=1, le=2**31 - 1)]
 Digest = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="SHA-256 in lower-case hex.")]
-JudgeName = Annotated[
-    str | None, Query(max_length=200, description="Judge by name or fingerprint; the sweep's first by default.")
-]
 
 
 class JsonAnswer(Response):
-    """JSON in UTF-8. NaN never occurs; half a surrogate pair is escaped, because UTF-8 has none."""
+    """``json_bytes`` of the content; bytes are JSON already."""
 
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        return text.encode("utf-8", "backslashreplace")
+        return content if isinstance(content, bytes) else json_bytes(content)
 
 
 class BoardApiQuery(BoardQuery):
@@ -104,49 +101,45 @@ def leaderboard(request: Request, query: Annotated[BoardApiQuery, Query()]) -> R
     return JsonAnswer(boards_answer(boards_of(request), query))
 
 
-def boards_answer(boards: Boards, query: BoardApiQuery) -> dict[str, Any]:
-    """The documents of a query, one a judge."""
+def boards_answer(boards: Boards, query: BoardApiQuery) -> bytes:
+    """``BoardsAnswer`` as JSON: the documents of a query, one a judge."""
     sweep_id, protocol, chosen = boards.chosen(query)
-    found: list[Any] = []
-    for judge in chosen:
-        if query.pull_requests:
-            found.append(boards.in_full(query, judge, sweep_id, protocol))
-        else:
-            intervals: Intervals = "made" if query.intervals else "none"
-            found.append(boards.shown(query, judge, sweep_id, protocol, intervals=intervals).document)
-    return {"leaderboards": found}
+    found = [
+        json_bytes(boards.in_full(query, judge, sweep_id, protocol))
+        if query.pull_requests
+        else boards.text(query, judge, sweep_id, protocol, with_intervals=query.intervals)
+        for judge in chosen
+    ]
+    return b'{"leaderboards":[' + b",".join(found) + b"]}"
 
 
-@router.get("/pull-requests/{sweep}/{key}", response_model=PullRequestAnswer)
-def pull_request(request: Request, sweep: SweepName, key: Key, judge: JudgeName = None) -> Response:
-    """A pull request with its golden findings, and every trial's findings with what a judge says of each."""
-    return JsonAnswer(pull_request_answer(sources_of(request), sweep, key, judge))
+@router.get("/leaderboard/pictures", response_model=PicturesAnswer)
+def pictures(request: Request, query: Annotated[BoardQuery, Query()]) -> Response:
+    """What the pictures of a leaderboard show under each judge, with 95% intervals."""
+    boards = boards_of(request)
+    sweep_id, protocol, chosen = boards.chosen(query)
+    return JsonAnswer(
+        {
+            "leaderboards": [
+                {
+                    "judge": judge_json(judge),
+                    "pictures": [
+                        each.to_json()
+                        for each in boards.pictures(query, judge, sweep_id, protocol, intervals="made").values()
+                    ],
+                }
+                for judge in chosen
+            ]
+        }
+    )
 
 
-def pull_request_answer(sources: Sources, sweep: str, key: str, judge: str | None) -> dict[str, Any]:
-    """``PullRequestAnswer`` as a dict."""
-    row = sources.sweep(sweep)
-    chosen = sources.judge(row.id, judge or None)
-    with sources.store().read() as connection:
-        found = pull_request_record(connection, row.id, key, chosen.judge_id)
-    if found is None:
-        raise NotFoundError(f"The sweep {row.name} has no pull request {key}")
-    return {"sweep": row.name, "sweep_id": row.id, "judge": judge_json(chosen), **found}
-
-
-@router.get("/trials/{trial}", response_model=TrialAnswer)
-def trial(request: Request, trial: TrialId) -> Response:
-    """A trial with its identity, attempts, evidence, findings and judge calls."""
-    return JsonAnswer(trial_answer(sources_of(request), trial))
-
-
-def trial_answer(sources: Sources, number: int) -> dict[str, Any]:
-    """``TrialAnswer`` as a dict."""
-    with sources.store().read() as connection:
-        found = trial_record(connection, number)
-    if found is None:
-        raise NotFoundError(f"There is no trial {number}", remedy="`crb trial list` shows the numbers")
-    return found
+@router.get("/sweeps/{sweep}/dimensions", response_model=DimensionsAnswer)
+def dimensions(request: Request, sweep: SweepName) -> Response:
+    """By what pull requests of a sweep can be chosen: each dimension's values, and how many have each."""
+    sources = sources_of(request)
+    known = sources.dimensions(sources.sweep(sweep).id)
+    return JsonAnswer({"pull_requests": len(known), "dimensions": dimension_values(known.values())})
 
 
 @router.get(
@@ -162,23 +155,5 @@ def evidence(request: Request, sha256: Digest) -> Response:
         if "missing" in error.problem:
             raise NotFoundError(error.problem, remedy=error.remedy) from None
         raise
-    shown = _is_text(data)
-    disposition = "inline" if shown else f'attachment; filename="{sha256}"'
-    return Response(
-        data,
-        media_type="text/plain; charset=utf-8" if shown else "application/octet-stream",
-        headers={
-            "content-disposition": disposition,
-            "content-security-policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
-            # A blob never changes under its name.
-            "cache-control": "private, max-age=31536000, immutable",
-        },
-    )
-
-
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return not any(byte < 32 and byte not in b"\t\n\r" for byte in data)
+    # A blob never changes under its name.
+    return inert(data, sha256, cache="private, max-age=31536000, immutable")

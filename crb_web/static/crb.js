@@ -18,12 +18,14 @@ for (const form of document.querySelectorAll("form[data-submit-on-change]")) {
   form.addEventListener("submit", () => {
     // Defaults stay out of the address.
     if (beta?.value === "1") beta.disabled = true;
+    const basis = form.querySelector("#basis-grounded");
+    if (basis?.checked) basis.disabled = true;
   });
   for (const button of form.querySelectorAll("button[type=submit]")) button.classList.add("said");
 }
 // A page that comes back from the browser's cache must have its fields again.
 window.addEventListener("pageshow", () => {
-  for (const beta of document.querySelectorAll("#beta")) beta.disabled = false;
+  for (const field of document.querySelectorAll("#beta, #basis-grounded")) field.disabled = false;
 });
 
 try {

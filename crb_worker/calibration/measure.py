@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 from crb_core.calibration import MatchFigures, ReviewAnswers, match_figures, matched_counts
-from crb_core.corpus import CorpusEntry
 from crb_core.errors import InputError
 from crb_core.finding import LABEL_AXES, CandidateFinding, Record
 from crb_core.label_calibration import AxisFigures, LabelAnswers, axis_figures
 from crb_core.protocols import protocol_named
 from crb_worker.calibration.references import LabelExample, MatchExample, Reference
 from crb_worker.calibration.tuning import tuning_record
-from crb_worker.judge.base import Classifier, Judge, JudgeWork, LaterError, StepBound, bound
+from crb_worker.judge.base import Classifier, Judge, JudgeWork
+from crb_worker.judge.complete import complete_labels, complete_matches
+from crb_worker.judge.outside import Lend, judged_each
 from crb_worker.judge.reference import ReferenceJudge
 
 __all__ = ["Measured", "Split", "calibrate"]
-
-Lend = Callable[[CorpusEntry], JudgeWork]
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 class Split(Record):
@@ -67,9 +63,9 @@ def calibrate(
     ``motivating`` are pull request keys that the caller knows to have motivated the judge's tuning. InputError where
     every example is one of those, unless ``include_tuning``, and where the reference has nothing that this judge does.
     """
-    if isinstance(judge, ReferenceJudge):
+    if any(isinstance(each, ReferenceJudge) for each in (judge, *getattr(judge, "members", ()))):
         raise InputError(
-            f"the judgments of {judge.name} are people's own, the measure of every other judge",
+            "the judgments of reference are people's own, the measure of every other judge",
             remedy="Calibrate another judge against them; crb judge agreement compares people with each other",
         )
     if not reference.matches and not judge.classifies:
@@ -147,26 +143,12 @@ def _answers(
             key = label.entry.pull_request.key
             if key in keys:
                 groups.setdefault((label.rater, key), []).append(label)
-    work: list[tuple[CorpusEntry, Callable[[Judge], Any]]] = [
-        *((example.entry, _matcher(example, protocol)) for example in matches),
-        *((group[0].entry, _labeller(group, protocol)) for group in groups.values()),
+    work: list[tuple[Callable[[], JudgeWork], Callable[[Judge], Any]]] = [
+        *((partial(lend, example.entry), _matcher(example, protocol)) for example in matches),
+        *((partial(lend, group[0].entry), _labeller(group, protocol)) for group in groups.values()),
     ]
 
-    def one(item: tuple[CorpusEntry, Callable[[Judge], Any]]) -> Any:
-        entry, task = item
-        return _patiently(lambda: task(bound(judge, lambda: lend(entry))))
-
-    done: list[Any] = []
-    with ThreadPoolExecutor(max_workers=slots if isinstance(judge, StepBound) else 1) as pool:
-        futures = [pool.submit(one, item) for item in work]
-        try:
-            for future in futures:
-                done.append(future.result())
-                progress(len(done), len(work))
-        except BaseException:
-            for future in futures:
-                future.cancel()
-            raise
+    done = judged_each(judge, work, slots=slots, progress=progress)
     found: dict[str, list[Any]] = {name: [] for name in sorted({example.reference for example in matches})}
     for example, answer in zip(matches, done[: len(matches)], strict=True):
         found[example.reference].append(answer)
@@ -176,18 +158,10 @@ def _answers(
     return _Answers(matches=found, labels=labels, classifies=judge.classifies)
 
 
-def _patiently(task: Callable[[], R]) -> R:
-    """Do a task again where its judge asks to wait, as a farm would defer its step."""
-    while True:
-        try:
-            return task()
-        except LaterError as error:
-            time.sleep(error.seconds)
-
-
 def _matcher(example: MatchExample, protocol: str) -> Callable[[Judge], ReviewAnswers]:
     def match(judge: Judge) -> ReviewAnswers:
-        links = judge.match(example.entry.pull_request.key, example.candidates, example.golden, protocol=protocol)
+        key = example.entry.pull_request.key
+        links = complete_matches(judge, key, example.candidates, example.golden, protocol=protocol)
         ours = {golden for link in links for golden in link.golden}
         asked = [place for place in range(len(example.golden)) if place not in example.unjudged]
         counts = matched_counts(
@@ -197,7 +171,7 @@ def _matcher(example: MatchExample, protocol: str) -> Callable[[Judge], ReviewAn
         )
         return ReviewAnswers(
             reviewer=example.reviewer,
-            pull_request=example.entry.pull_request.key,
+            pull_request=key,
             units=tuple((place in example.covered, place in ours) for place in example.questions(protocol)),
             judged=counts,
             reference=example.counts,
@@ -223,7 +197,7 @@ def _labeller(group: Sequence[LabelExample], protocol: str) -> Callable[[Judge],
             raise InputError(f"the judge {judge.name} does not classify")
         findings: tuple[CandidateFinding, ...] = tuple(example.finding for example in group)
         key = group[0].entry.pull_request.key
-        made = judge.classify(key, findings, range(len(findings)), protocol=protocol)
+        made = complete_labels(judge, key, findings, range(len(findings)), protocol=protocol)
         by_place: Mapping[int, Any] = {each.candidate: each.label for each in made}
         return [
             LabelAnswers(

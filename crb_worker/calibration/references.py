@@ -252,7 +252,8 @@ def label_file(path: Path, corpus: Corpus, *, known: Mapping[tuple[str, str], Ca
             raise InputError(
                 f"no finding {name[:100]!r} of {key} is known",
                 where=Where(file=str(path), field=f"{key}, {name[:100]}"),
-                remedy="Label findings by their ids: golden ones of the corpus, candidates of its recorded reviews",
+                remedy="Label findings by their ids: golden ones of the corpus, candidates of its recorded reviewers "
+                "or of stored sweeps; crb export labels writes such a file",
             )
         _check_matches(path, key, name, answers, entries[key])
     labels = tuple(

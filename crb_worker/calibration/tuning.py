@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from crb_core.corpus import CorpusEntry
 from crb_worker.calibration.references import pull_request_name
@@ -33,9 +34,18 @@ class TuningRecord:
 
 
 def tuning_record(judge: Judge, keys: Collection[str] = ()) -> TuningRecord:
-    """The record of a judge: the training set of its model; ``keys`` are further pull requests."""
-    examples: frozenset[str] = frozenset()
-    part = getattr(judge, "offline", judge)
-    if isinstance(part, OfflineJudge):
-        examples = frozenset(part.model.training.examples)
-    return TuningRecord(examples=examples, keys=frozenset(keys))
+    """The record of a judge: the training sets of its model and its parts; ``keys`` are further pull requests."""
+    examples: set[str] = set()
+    for part in _parts(judge):
+        if isinstance(part, OfflineJudge):
+            examples.update(part.model.training.examples)
+    return TuningRecord(examples=frozenset(examples), keys=frozenset(keys))
+
+
+def _parts(judge: Any) -> Iterator[Any]:
+    """The judge, the offline part of a hybrid one, and those of a council's members."""
+    yield judge
+    if hasattr(judge, "offline"):
+        yield judge.offline
+    for member in getattr(judge, "members", ()):
+        yield from _parts(member)

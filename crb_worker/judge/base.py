@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from crb_core.corpus import fingerprint
 from crb_core.errors import CrbError, InputError
-from crb_core.finding import CandidateFinding, Finding, GoldenFinding
+from crb_core.finding import CandidateFinding, GoldenFinding
 from crb_core.matching import Classification, Correspondence
+from crb_core.protocols import comparable
 
 if TYPE_CHECKING:
     from crb_core.evidence import EvidenceStore
     from crb_core.pull_request import PullRequest
     from crb_core.store import Store
+    from crb_core.store.judge_calls import RunBudget
     from crb_worker.judge.rate_limit import RateLimiter
     from crb_worker.snapshot import Snapshot
 
 __all__ = [
     "PROTOCOLS",
+    "CallWork",
     "Classifier",
     "Judge",
     "JudgeWork",
@@ -34,9 +37,6 @@ __all__ = [
 
 #: The protocols a judge can be asked to match under.
 PROTOCOLS = ("reviewbench", "answer-key", "golden-comments")
-
-#: Lines that may lie between a finding and a defect of an answer key (rule 20).
-_LOCALITY = 3
 
 
 @runtime_checkable
@@ -100,23 +100,32 @@ class StoppedError(CrbError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgeWork:
-    """What one step lends a judge that needs more than the findings.
+class CallWork:
+    """What calls of a model need: where they are stored, and what limits them.
 
-    ``snapshot`` makes or finds the frozen repository at head; ``stopped`` is set when the step was cancelled or lost.
-    ``sweep_id`` names the sweep whose budget the judge's calls count against; None for a trial outside a sweep.
-    ``limiter`` makes the limiter of a scope (service and key), shared between workers.
+    ``sweep_id`` names the sweep whose budget the calls count against; ``budget`` limits calls that belong to no trial.
+    ``limiter`` makes the limiter of a scope (service and key), shared between workers. ``stopped`` ends all waiting.
     """
 
     trial_id: int | None
     judge_id: str
     sweep_id: str | None
-    pull_request: PullRequest
-    snapshot: Callable[[], Snapshot]
     store: Store
     evidence: EvidenceStore
     limiter: Callable[[str], RateLimiter]
+    budget: RunBudget | None = None
     stopped: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeWork(CallWork):
+    """What one step lends a judge that needs more than the findings.
+
+    ``snapshot`` makes or finds the frozen repository at head; ``stopped`` is set when the step was cancelled or lost.
+    """
+
+    pull_request: PullRequest
+    snapshot: Callable[[], Snapshot]
 
 
 @runtime_checkable
@@ -134,29 +143,6 @@ def bound(judge: Judge, work: Callable[[], JudgeWork]) -> Judge:
 def judge_fingerprint(description: dict[str, Any]) -> str:
     """``j-`` and 12 hex digits of the SHA-256 over a description's canonical JSON."""
     return "j-" + fingerprint(description)[:12]
-
-
-def comparable(candidate: Finding, golden: Finding, protocol: str) -> bool:
-    """Whether a protocol allows the pair at all.
-
-    reviewbench: the same file, compared exactly (facts A7). answer-key: the same file and at most three lines apart
-    (rule 20). golden-comments: every pair, there are no files (rule 18). An unknown protocol is an InputError.
-    """
-    match protocol:
-        case "golden-comments":
-            return True
-        case "reviewbench":
-            return candidate.file is not None and candidate.file == golden.file
-        case "answer-key":
-            if candidate.file is None or candidate.file != golden.file:
-                return False
-            if candidate.start_line is None or candidate.end_line is None:
-                return False
-            if golden.start_line is None or golden.end_line is None:
-                return False
-            return max(0, golden.start_line - candidate.end_line, candidate.start_line - golden.end_line) <= _LOCALITY
-        case _:
-            raise unknown_protocol(protocol)
 
 
 def unknown_protocol(protocol: str) -> InputError:

@@ -11,10 +11,11 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from crb_core.errors import CrbError, InputError, SettingsError, StoreError, UnavailableError
 from crb_core.store.judge_calls import (
+    SUBMITTING,
     AnsweredCall,
     CallOutcome,
     NewCall,
@@ -26,13 +27,18 @@ from crb_core.store.judge_calls import (
     open_call,
     reject_calls,
     reserve,
+    reserve_in_run,
 )
-from crb_worker.judge.base import JudgeWork, LaterError, StoppedError
+from crb_worker.judge.base import CallWork, LaterError, StoppedError
 from crb_worker.judge.client import CallFailedError, Endpoint, RawAnswer, open_client, send
 from crb_worker.judge.prices import TABLE, TokenUsage, list_price, most_it_can_cost
 from crb_worker.judge.quoting import Ids
 from crb_worker.judge.rate_limit import Slot
 from crb_worker.judge.requests import ModelAnswer, ModelRequest, reported_charge, reported_usage, stored_answer
+from crb_worker.metrics import worker_metrics
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 __all__ = ["Asker", "BudgetError", "CallLimits", "LiveCalls", "PendingError", "usage_columns"]
 
@@ -48,7 +54,7 @@ _STORE_PATIENCE = 60.0
 
 
 class BudgetError(CrbError):
-    """The sweep's ``--max-cost`` would be passed by the next call."""
+    """The ``--max-cost`` of the sweep or of the command would be passed by the next call."""
 
 
 class PendingError(Exception):
@@ -88,7 +94,7 @@ class Asker(Protocol):
 class LiveCalls:
     """The calls of one step. Not shared between threads."""
 
-    def __init__(self, work: JudgeWork, endpoint: Endpoint, limits: CallLimits) -> None:
+    def __init__(self, work: CallWork, endpoint: Endpoint, limits: CallLimits) -> None:
         self.work = work
         self.limits = limits
         self.client = open_client(endpoint, seconds=limits.seconds)
@@ -135,13 +141,13 @@ class LiveCalls:
             return find_answer(connection, self.work.judge_id, request.request_hash, trial_id=self.work.trial_id)
 
     def open(self, request: ModelRequest, *, batch: bool = False) -> int:
-        """Insert the row of a call, inside the sweep's budget."""
+        """Insert the row of a call, inside the budget."""
         digest = self.work.evidence.put(request.stored(self.work.evidence.put))
         most = most_it_can_cost(request.model, request.size, request.max_tokens, batch=batch)
         started = time.monotonic()
         while True:
             with self.work.store.write() as connection:
-                if self._fits(reserve(connection, self.work.sweep_id) if self.work.sweep_id else None, request, most):
+                if self._fits(self._reserve(connection), request, most):
                     attempt = 1 + attempts_made(
                         connection, self.work.judge_id, request.request_hash, self.work.trial_id
                     )
@@ -158,11 +164,12 @@ class LiveCalls:
                             model=request.model,
                             request_digest=digest,
                             reserved_usd=most,
+                            batch_id=SUBMITTING if batch else None,
                             read=request.read or None,
                         ),
                     )
             if time.monotonic() - started > _MAX_WAIT:
-                raise LaterError("The rest of the sweep's judge budget is reserved by calls under way", seconds=15)
+                raise LaterError("The rest of the judge's budget is reserved by calls under way", seconds=15)
             self.sleep(1.0)
 
     def keep(
@@ -189,6 +196,9 @@ class LiveCalls:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.5)
+        worker_metrics().judge_call_ended(
+            request.model, CallOutcome.ANSWERED.value, milliseconds=duration_ms, usage=columns
+        )
         return ModelAnswer(request_hash=request.request_hash, message=raw.message, ids=request.ids, call_id=call_id)
 
     def fail(self, call_id: int, failure: CallFailedError, *, duration_ms: float | None = None) -> None:
@@ -223,7 +233,9 @@ class LiveCalls:
                 try:
                     raw = send(self.client, request.body, seconds=self.limits.seconds)
                 except CallFailedError as failure:
-                    self.fail(call_id, failure, duration_ms=(time.monotonic() - started) * 1000)
+                    took = (time.monotonic() - started) * 1000
+                    worker_metrics().judge_call_ended(request.model, failure.outcome.value, milliseconds=took)
+                    self.fail(call_id, failure, duration_ms=took)
                     tries += 1
                     wait = self._after(failure, request, tries)
                 else:
@@ -238,6 +250,10 @@ class LiveCalls:
     def _place(self, request: ModelRequest) -> Slot:
         """Wait for a place in the rate limit."""
         self.sleep(0)
+        with worker_metrics().rate_limit_wait.time():
+            return self._wait_for_place(request)
+
+    def _wait_for_place(self, request: ModelRequest) -> Slot:
         self._wait_out_a_pause()
         slot = self.limiter.reserve(self._guess(request))
         try:
@@ -256,20 +272,27 @@ class LiveCalls:
             # Not all threads of all workers at the same moment.
             self.sleep(rest + random.uniform(0, 0.5))
 
+    def _reserve(self, connection: Connection) -> Spending | None:
+        if self.work.sweep_id is not None:
+            return reserve(connection, self.work.sweep_id)
+        return reserve_in_run(connection, self.work.budget) if self.work.budget is not None else None
+
     def _fits(self, spent: Spending | None, request: ModelRequest, most: float | None) -> bool:
         if spent is None or spent.max_usd is None:
             return True
         if most is None:
             raise InputError(
-                f"The sweep has a limit of ${spent.max_usd:.2f}, but the model {request.model} has no list price",
+                f"There is a limit of ${spent.max_usd:.2f}, but the model {request.model} has no list price",
                 remedy="Take away the limit, or choose a model of the price table",
             )
         sure = spent.known_usd + spent.lost_usd
         if sure + most > spent.max_usd:
             raise BudgetError(
-                f"The next call could cost ${most:.4f} by list price and would pass the sweep's limit of "
+                f"The next call could cost ${most:.4f} by list price and would pass the limit of "
                 f"${spent.max_usd:.2f}, of which ${sure:.4f} is used",
-                remedy="Raise --max-cost and retry the judgments that failed",
+                remedy="Raise --max-cost and retry the judgments that failed"
+                if self.work.sweep_id is not None
+                else "Give a --max-cost and run it again: answers that are stored are not paid twice",
             )
         return spent.known_usd + spent.reserved_usd + most <= spent.max_usd
 
@@ -285,6 +308,7 @@ class LiveCalls:
         if failure.outcome in {CallOutcome.RATE_LIMITED, CallOutcome.OVERLOADED}:
             if failure.retry_after is not None:
                 self.limiter.pause(failure.retry_after)
+                worker_metrics().rate_limited.inc()
             if tries >= self.limits.tries or wait > _MAX_WAIT:
                 raise LaterError(problem, seconds=max(wait, _DEFER_SECONDS))
         elif tries >= self.limits.tries:

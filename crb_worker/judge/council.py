@@ -32,6 +32,8 @@ class CouncilJudge:
     """Works on one trial at a time: ``for_step`` gives it the store."""
 
     name = "council"
+    #: Half of the votes decide nothing, so some candidates stay unclassified (rule 10).
+    abstains = True
 
     def __init__(self, members: Sequence[MemberJudge], work: JudgeWork | None = None) -> None:
         """``members`` in any order; it decides nothing. InputError under two."""
@@ -98,7 +100,7 @@ class CouncilJudge:
         if self._work is None or self._work.trial_id is None:
             raise InputError(
                 "a council votes with stored judgments of a trial",
-                remedy="Use it with crb judge run; calibrate its members one by one",
+                remedy="Use it with crb judge run, or calibrate it with crb judge calibrate",
             )
         with self._work.store.read() as connection:
             found = responses(connection, self._work.trial_id, self.members)

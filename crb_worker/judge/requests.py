@@ -14,13 +14,13 @@ from typing import Any
 
 from crb_core.corpus import canonical_json, fingerprint
 from crb_core.errors import StoreError
+from crb_core.formats.judge_request import PART
 from crb_worker.judge.prices import TokenUsage
 
 __all__ = ["ModelAnswer", "ModelRequest", "folded", "reported_charge", "reported_usage", "stored_answer", "unfolded"]
 
 #: Texts longer than this are kept as blobs of their own, so that equal prefixes of many requests are stored once.
 _FOLD_CHARACTERS = 1500
-_BLOB = "$sha256"
 _MAX_DEPTH = 64
 
 
@@ -135,7 +135,7 @@ def reported_charge(message: Mapping[str, Any]) -> float | None:
 def folded(value: Any, put: Callable[[bytes], str]) -> Any:
     """A JSON value whose long texts are stored apart and named by their SHA-256."""
     if isinstance(value, str):
-        return value if len(value) <= _FOLD_CHARACTERS else {_BLOB: put(value.encode("utf-8", "surrogatepass"))}
+        return value if len(value) <= _FOLD_CHARACTERS else {PART: put(value.encode("utf-8", "surrogatepass"))}
     if isinstance(value, Mapping):
         return {key: folded(each, put) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
@@ -148,8 +148,8 @@ def unfolded(value: Any, get: Callable[[str], bytes], depth: int = 0) -> Any:
     if depth > _MAX_DEPTH:
         raise StoreError("a stored request is nested too deeply")
     if isinstance(value, dict):
-        if value.keys() == {_BLOB}:
-            return get(value[_BLOB]).decode("utf-8", "surrogatepass")
+        if value.keys() == {PART}:
+            return get(value[PART]).decode("utf-8", "surrogatepass")
         return {key: unfolded(each, get, depth + 1) for key, each in value.items()}
     if isinstance(value, list):
         return [unfolded(each, get, depth + 1) for each in value]

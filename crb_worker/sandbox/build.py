@@ -18,7 +18,7 @@ from crb_worker.sandbox.contract import ResolvedImage
 from crb_worker.sandbox.engine import Engine, EngineFailureError, engine_calls
 from crb_worker.sandbox.images import Images
 
-__all__ = ["BASE_IMAGES", "BuiltImage", "ImageBuildError", "ImageBuilder"]
+__all__ = ["AGENT_LABEL", "BASE_IMAGES", "BuiltImage", "ImageBuildError", "ImageBuilder"]
 
 #: Base images of the bundled agents, best first: the public one, and the one that is made without any registry.
 BASE_IMAGES = ("python:3.11-slim-bookworm", "crb/base:bookworm")
@@ -26,7 +26,8 @@ BASE_IMAGES = ("python:3.11-slim-bookworm", "crb/base:bookworm")
 _BUILD_SILENCE = 1800
 #: How much of a failing step is told.
 _LAST_LINES = 8
-_AGENT_LABEL = "crb.agent"
+#: On every image of an agent that crb built: the agent's name.
+AGENT_LABEL = "crb.agent"
 _CONTEXT_LABEL = "crb.context"
 _BASE_LABEL = "crb.base"
 _STEP = re.compile(r"^Step \d+/\d+ : ")
@@ -127,7 +128,7 @@ class ImageBuilder:
             if present is not None:
                 return BuiltImage(reference=reference, image_id=present, base=resolved, was_there=True)
             labels = {
-                _AGENT_LABEL: agent.manifest.name,
+                AGENT_LABEL: agent.manifest.name,
                 _CONTEXT_LABEL: agent.digest,
                 _BASE_LABEL: resolved.image_id,
             }

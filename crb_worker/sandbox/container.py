@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from crb_core.agent import Outcome
@@ -14,6 +15,7 @@ from crb_core.errors import CrbError, UnavailableError
 from crb_worker.sandbox.contract import AttemptRequest, AttemptResult
 from crb_worker.sandbox.control import Control, RunSlots
 from crb_worker.sandbox.disk import DiskWatch
+from crb_worker.sandbox.egress import Egress, Lease, declared_hosts
 from crb_worker.sandbox.engine import Engine, EngineFailureError, WaitState, engine_calls, engine_milliseconds
 from crb_worker.sandbox.images import Images
 from crb_worker.sandbox.layers import Layers
@@ -21,6 +23,7 @@ from crb_worker.sandbox.logs import Tail, may_have_lost_lines
 from crb_worker.sandbox.output import read_findings_file
 from crb_worker.sandbox.preparation import VIEW, Preparation
 from crb_worker.sandbox.reaper import Janitor, Removal, remove_container, remove_volumes
+from crb_worker.sandbox.refusals import Refusals, refusal_sentence
 from crb_worker.sandbox.verdict import Ending, Verdict, judge
 
 __all__ = ["ContainerRun"]
@@ -56,6 +59,7 @@ class ContainerRun:
         slots: RunSlots,
         permits: threading.Semaphore,
         janitor: Janitor,
+        egress: Egress,
         host: str,
     ) -> None:
         self._request = request
@@ -66,6 +70,9 @@ class ContainerRun:
         self._slots = slots
         self._permits = permits
         self._janitor = janitor
+        self._egress = egress
+        self._lease: Lease | None = None
+        self._refusals: Refusals | None = None
         self._concurrent = 0
         self._host = host
         self._prepared = Preparation(request, engine)
@@ -105,6 +112,7 @@ class ContainerRun:
             concurrent=self._concurrent,
             host=self._host,
             started_at=self._started_at,
+            refused_hosts=None if self._refusals is None else self._refusals.hosts,
         )
 
     def _attempt(self) -> Verdict:
@@ -113,7 +121,8 @@ class ContainerRun:
                 self._prepared.prepare()
             with contextlib.ExitStack() as slot:
                 with self._phase("slot"):
-                    self._concurrent = slot.enter_context(self._slots.running())
+                    self._concurrent = slot.enter_context(self._slots.running(self._control))
+                self._open_egress()
                 start_problem = self._launch()
                 problem = None
                 if start_problem is None:
@@ -148,6 +157,34 @@ class ContainerRun:
         assert stop is not None
         return Verdict(outcome=stop.outcome, detail=stop.detail)
 
+    # Egress
+
+    def _open_egress(self) -> None:
+        """Give an agent that declares hosts a way to them, where this machine has the proxy."""
+        hosts = declared_hosts(self._request.build)
+        if hosts and self._control.stopped is None:
+            with self._phase("egress"):
+                self._lease = self._egress.lease(self._request.farm, self._request.workspace, hosts)
+
+    def _read_refusals(self) -> str | None:
+        """What the proxy refused. A sentence where the proxy did not live as long as the agent."""
+        if self._lease is None:
+            return None
+        try:
+            self._refusals = self._lease.refusals()
+        except EngineFailureError as error:
+            return f"{error.problem}."
+        return None
+
+    def _remark(self) -> str:
+        """What a verdict says of the agent's network, with a blank before it."""
+        hosts = declared_hosts(self._request.build)
+        if not hosts:
+            return ""
+        if self._lease is None:
+            return f" The agent declares {', '.join(hosts)}, but {self._egress.absence}."
+        return "" if self._refusals is None else refusal_sentence(self._refusals)
+
     # Create and start
 
     def _launch(self) -> str | None:
@@ -174,14 +211,15 @@ class ContainerRun:
             # Pulling is no part of the review: the clock starts again.
             try:
                 build = self._request.build
-                self._images.restore(build.image_id, build.repo_digest, build.image)
+                with self._phase("pull"):
+                    self._images.restore(build.image_id, build.repo_digest, build.image)
             except UnavailableError as error:
                 raise _EndedEarlyError(Verdict(outcome=Outcome.IMAGE_UNAVAILABLE, detail=str(error))) from None
         raise AssertionError("the second round returns or raises")
 
     def _create(self) -> str | None:
         try:
-            self._container = self._prepared.create()
+            self._container = self._prepared.create(self._lease)
         except EngineFailureError as error:
             # No answer: the engine may have made it all the same.
             self._may_exist = error.status is None
@@ -274,7 +312,7 @@ class ContainerRun:
             [self._prepared.written],
             baseline=self._prepared.baseline,
             more=layers.folders,
-            engine_bytes=layers.engine_bytes,
+            unlisted_bytes=layers.unlisted_bytes,
         )
 
     # Collect
@@ -284,12 +322,10 @@ class ContainerRun:
         if start_problem is None and problem is None:
             ending = self._ending()
             self._read_logs()
-        return judge(self._request, ending, self._read_findings, (f"{VIEW.repo}/",), hint=self._hint())
-
-    def _hint(self) -> str:
-        build = self._request.build
-        hosts = [*build.egress, *([build.model_api_url] if build.model_api_url is not None else [])]
-        return f" The agent declares {', '.join(hosts)}, but containers have no network here." if hosts else ""
+            lost_proxy = self._read_refusals()
+            if lost_proxy is not None and ending.problem is None and ending.stop is None:
+                ending = replace(ending, problem=lost_proxy)
+        return judge(self._request, ending, self._read_findings, (f"{VIEW.repo}/",), remark=self._remark())
 
     def _ending(self) -> Ending:
         stop = self._control.stopped
@@ -348,5 +384,7 @@ class ContainerRun:
                     remove_volumes(self._engine, self._request.attempt_id)
             except UnavailableError:
                 removal = Removal.LEFT
+        if self._lease is not None:
+            self._lease.release(reuse=removal is not Removal.LEFT)
         if self._prepared.owns_folder and removal is not Removal.LEFT:
             self._janitor.remove(self._prepared.folder.path, self._prepared.labels, self._request.build.image_id)

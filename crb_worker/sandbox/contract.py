@@ -17,6 +17,7 @@ from crb_core.agent import AgentBuild, Outcome
 from crb_core.errors import InputError, Where
 from crb_core.finding import CandidateFinding
 from crb_core.pull_request import PullRequest
+from crb_worker.sandbox.refusals import RefusedHost
 
 __all__ = [
     "ATTEMPT_LABEL",
@@ -103,8 +104,10 @@ class AttemptResult:
     ``review_ms`` is the monotonic wall time of create, start and wait, None where the agent never started;
     ``engine_ms`` the engine's own StartedAt..FinishedAt, None where it has none or, as happens for containers of a few
     milliseconds, noted the end before the start. ``phases`` holds milliseconds of
-    prepare, slot and permit (waiting for leave to run and to start), create, start, wait, collect and teardown, as far
-    as they were reached. ``concurrent`` counts this sandbox's running attempts at the start, this one included.
+    prepare, slot and permit (waiting for leave to run and to start), egress (making or finding a way to the declared
+    hosts), pull, create, start, wait, collect and teardown, as far as they were reached.
+    ``refused_hosts`` are what the egress proxy refused, None where there was no proxy. ``concurrent`` counts this
+    sandbox's running attempts at the start, this one included.
     """
 
     outcome: Outcome
@@ -124,6 +127,7 @@ class AttemptResult:
     concurrent: int
     host: str
     started_at: datetime
+    refused_hosts: tuple[RefusedHost, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +168,9 @@ class Sandbox(Protocol):
 
         ``outcome`` is TIMEOUT, CANCELLED or LOST. The first stop decides.
         """
+
+    def resize(self, slots: int) -> None:
+        """Let so many agents run at once from now on. Those that run already are left to end."""
 
     def reap(self, farm: str, live_attempt_ids: LiveAttempts) -> list[str]:
         """Remove what attempts of ``farm`` left that are not live; one line for each thing that was removed.
@@ -230,7 +237,9 @@ def declared_secrets(request: AttemptRequest) -> tuple[dict[str, str], dict[str,
         if name not in request.secrets:
             raise InputError(
                 f"the agent declares the secret {name}, but the farm was given no value for it",
-                remedy="Set it in the environment of the worker",
+                remedy=f"Put a file {name} into CRB_SECRETS_FOLDER"
+                if name.startswith("/")
+                else f"Set CRB_SECRET_{name} for the worker, or put a file {name} into CRB_SECRETS_FOLDER",
             )
         if "\0" in request.secrets[name]:
             raise InputError(f"the value of the secret {name} holds a NUL character")

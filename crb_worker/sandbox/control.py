@@ -11,7 +11,7 @@ from crb_core.agent import Outcome
 from crb_core.errors import InputError
 from crb_worker.sandbox.contract import STOP_OUTCOMES, AttemptRequest, LiveAttempts
 
-__all__ = ["Control", "Registry", "Stop"]
+__all__ = ["Control", "Registry", "RunSlots", "Stop"]
 
 _STOP_SENTENCES = {
     Outcome.TIMEOUT: "The farm ended the attempt because its time was over.",
@@ -61,6 +61,10 @@ class Control:
                 self._kill()
 
 
+#: How soon an attempt that waits for a slot notices that it was stopped.
+STOP_LOOK_SECONDS = 0.25
+
+
 class RunSlots:
     """At most ``count`` agents run at once. An attempt is prepared before it waits here and collected after it left,
 
@@ -68,22 +72,33 @@ class RunSlots:
     """
 
     def __init__(self, count: int) -> None:
-        self._free = threading.BoundedSemaphore(count)
-        self._lock = threading.Lock()
+        self._count = count
         self._running = 0
+        self._changed = threading.Condition()
+
+    def resize(self, count: int) -> None:
+        """Change how many agents run at once, at least one. Where more run already, they are left to end."""
+        with self._changed:
+            self._count = max(count, 1)
+            self._changed.notify_all()
 
     @contextmanager
-    def running(self) -> Iterator[int]:
-        """Waits for a slot and gives how many agents run then, this one included."""
-        with self._free:
-            with self._lock:
-                self._running += 1
-                running = self._running
-            try:
-                yield running
-            finally:
-                with self._lock:
-                    self._running -= 1
+    def running(self, control: Control) -> Iterator[int]:
+        """Waits for a slot and gives how many agents run then, this one included.
+
+        An attempt that was stopped does not wait: its agent will not be started.
+        """
+        with self._changed:
+            while self._running >= self._count and control.stopped is None:
+                self._changed.wait(STOP_LOOK_SECONDS)
+            self._running += 1
+            running = self._running
+        try:
+            yield running
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._changed.notify()
 
 
 class Registry:

@@ -23,7 +23,7 @@ class DiskWatch:
     """Compares what ``out`` and the other ``written`` folders use with a limit.
 
     ``baseline`` (bytes) was there before the agent and is not charged. ``more`` gives folders that are known only
-    once the agent runs; ``engine_bytes`` what the engine says of a layer that this process may not look into.
+    once the agent runs; ``unlisted_bytes`` what is in no folder that this process may look into.
     """
 
     def __init__(
@@ -34,14 +34,14 @@ class DiskWatch:
         *,
         baseline: int = 0,
         more: Callable[[], Iterable[Path]] = tuple,
-        engine_bytes: Callable[[], int] = int,
+        unlisted_bytes: Callable[[], int] = int,
     ) -> None:
         self._limit_mib = limit_mib
         self._out = out
         self._written = tuple(written)
         self._baseline = baseline
         self._more = more
-        self._engine_bytes = engine_bytes
+        self._unlisted_bytes = unlisted_bytes
         self._all: tuple[Path, ...] | None = None
         self._next = time.monotonic() + _INTERVAL
 
@@ -71,7 +71,7 @@ class DiskWatch:
         if self._all is None:
             self._all = (self._out, *self._written, *self._more())
         room = limit + self._baseline
-        if disk_usage(*self._all, limit=room) + self._engine_bytes() > room:
+        if disk_usage(*self._all, limit=room) + self._unlisted_bytes() > room:
             return Stop(
                 Outcome.NONZERO_EXIT,
                 f"The agent wrote more than {self._limit_mib} MiB to disk (checkout, temporary files and output"

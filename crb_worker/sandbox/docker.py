@@ -9,34 +9,38 @@ from pathlib import Path
 
 from crb_core.agent import Outcome
 from crb_core.errors import UnavailableError
+from crb_core.runners import RUNNERS
 from crb_worker.sandbox.container import ContainerRun
 from crb_worker.sandbox.contract import AttemptRequest, AttemptResult, LiveAttempts, ResolvedImage
 from crb_worker.sandbox.control import Registry, RunSlots
+from crb_worker.sandbox.egress import Egress
+from crb_worker.sandbox.egress_options import EgressOptions
 from crb_worker.sandbox.engine import Engine, EngineFailureError
 from crb_worker.sandbox.images import Images
 from crb_worker.sandbox.reaper import Janitor, Leftovers
 
 __all__ = ["BASE_IMAGE", "DockerSandbox"]
 
+#: Slots that the engine's connections are enough for, however few a worker starts with.
+RESIZABLE_TO = 64
+
 #: Holds ``rm`` for what a farm that is not root may not remove; any image with ``rm`` would do.
 BASE_IMAGE = "crb/base:bookworm"
 
 
 class DockerSandbox:
-    """Runs attempts in containers without a network.
+    """Runs attempts in containers: without a network, or with a way to the hosts that their build declares.
 
     ``slots`` is how many agents run at once in this process, ``permits`` how many of them create and start a
     container at the same time (by default the number of cores: more only makes each start slower, and the time of a
     start is part of ``review_ms``). ``workspace`` is where attempts' folders are; ``check`` probes it and ``reap``
-    cleans it, beside those that this process or a left container names.
+    cleans it, beside those that this process or a left container names. ``egress`` says how declared hosts are
+    reached.
     """
 
     name = "docker"
-    isolated = True
-    limitations: tuple[str, ...] = (
-        "Agents have no network, also where they declare hosts.",
-        "A farm that is not root cannot measure what an agent keeps from other users, and needs an image with rm.",
-    )
+    isolated = RUNNERS["docker"].isolated
+    limitations: tuple[str, ...] = RUNNERS["docker"].limitations
 
     def __init__(
         self,
@@ -45,12 +49,14 @@ class DockerSandbox:
         permits: int | None = None,
         workspace: Path | None = None,
         janitor_image: str = BASE_IMAGE,
+        egress: EgressOptions | None = None,
     ) -> None:
         # While one agent runs in each slot, another may be prepared and a third collected.
-        self._engine = Engine(3 * slots)
+        self._engine = Engine(3 * max(slots, RESIZABLE_TO))
         self._slots = RunSlots(slots)
         self._images = Images(self._engine)
         self._janitor = Janitor(self._engine, janitor_image)
+        self._egress = Egress(self._engine, self._images, egress or EgressOptions())
         self._permits = threading.BoundedSemaphore(permits or os.cpu_count() or 1)
         self._registry = Registry()
         self._host = socket.gethostname()
@@ -95,12 +101,17 @@ class DockerSandbox:
                 slots=self._slots,
                 permits=self._permits,
                 janitor=self._janitor,
+                egress=self._egress,
                 host=self._host,
             ).run()
 
     def stop(self, attempt_id: str, outcome: Outcome) -> bool:
         """End a running attempt, from any thread; its ``run`` returns ``outcome``."""
         return self._registry.stop(attempt_id, outcome)
+
+    def resize(self, slots: int) -> None:
+        """See ``Sandbox.resize``."""
+        self._slots.resize(slots)
 
     def reap(self, farm: str, live_attempt_ids: LiveAttempts) -> list[str]:
         """See ``Sandbox.reap``. UnavailableError if the engine does not answer."""
@@ -112,4 +123,6 @@ class DockerSandbox:
         return leftovers.remove(self._registry.live(live_attempt_ids), self._janitor)
 
     def close(self) -> None:
+        """Release connections, and remove what the pool of networks and proxies holds."""
+        self._egress.close()
         self._engine.close()

@@ -36,6 +36,7 @@ __all__ = [
     "bind_mount",
     "engine_calls",
     "engine_milliseconds",
+    "engine_nanoseconds",
     "is_read_timeout",
     "overlay_mount",
 ]
@@ -156,6 +157,14 @@ class Engine:
                 f"the Docker engine runs {version['Os']} containers", remedy="Switch it to Linux containers"
             )
 
+    def leaves_hypervisor_open(self) -> bool:
+        """Whether containers may open sockets to a hypervisor (AF_VSOCK), which no network namespace holds.
+
+        Engines before 23 (API 1.42) do not filter them. EngineFailureError.
+        """
+        with engine_calls("its version"):
+            return bool(docker.utils.version_lt(self.api.version()["ApiVersion"], "1.42"))
+
     def has_overlay(self, workspace: Path) -> bool:
         """Whether an attempt folder in ``workspace`` can carry an overlay volume. Probed once a process.
 
@@ -181,6 +190,11 @@ class Engine:
     def sees_folder(self, workspace: Path) -> bool:
         """Whether the engine mounts this machine's folder, and not a folder of the same name on another machine."""
         return self._probe(workspace, overlay=False)
+
+    def network_names(self, name: str) -> list[str]:
+        """Names of the engine's networks that hold ``name``. EngineFailureError."""
+        with engine_calls("listing networks"):
+            return [str(each["Name"]) for each in self.api.networks(names=[name])]
 
     def wait(self, container: str, seconds: float) -> WaitState:
         """Wait for the container's end, at most ``seconds``.
@@ -364,13 +378,14 @@ def _frames(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 def engine_milliseconds(started: str | None, finished: str | None) -> float | None:
     """Between two of the engine's times (RFC 3339 with nanoseconds); None where one is its zero."""
-    first, last = _nanoseconds(started), _nanoseconds(finished)
+    first, last = engine_nanoseconds(started), engine_nanoseconds(finished)
     if first is None or last is None or last < first:
         return None
     return (last - first) / 1_000_000
 
 
-def _nanoseconds(text: str | None) -> int | None:
+def engine_nanoseconds(text: str | None) -> int | None:
+    """One of the engine's times in nanoseconds since the epoch; None where it is its zero or no time."""
     match = _ENGINE_TIME.match(text or "")
     if match is None or match[1].startswith("0001-"):
         return None

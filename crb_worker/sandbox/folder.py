@@ -23,6 +23,7 @@ __all__ = [
     "AttemptFolder",
     "TooDeepError",
     "attempt_folders",
+    "copy_pr_files",
     "copy_tree",
     "disk_usage",
     "remove_tree",
@@ -31,8 +32,10 @@ __all__ = [
 
 #: Deeper nesting than this is not measured: it hides what is in it from every tool that works with paths.
 _MAX_DEPTH = 1000
-#: Bytes that an entry costs beside its blocks (inode and folder entry), so that empty files count too.
-_ENTRY_BYTES = 512
+#: Bytes that an entry costs beside its blocks: disks have an inode for every few KiB, and empty files use them up.
+_ENTRY_BYTES = 4096
+#: Opens a folder and nothing that took its place.
+_FOLDER_ITSELF = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def _prefix(farm: str) -> str:
@@ -44,7 +47,10 @@ class TooDeepError(Exception):
 
 
 class AttemptFolder:
-    """``out`` always; ``upper`` and ``layer`` for an overlay, or ``repo`` for a copy; ``secrets`` if there are any."""
+    """``out`` and ``pr`` always; ``upper`` and ``layer`` for an overlay, or ``repo`` for a copy; ``secrets`` if there
+
+    are any.
+    """
 
     def __init__(self, request: AttemptRequest) -> None:
         self.path = request.workspace / (_prefix(request.farm) + request.attempt_id)
@@ -52,6 +58,7 @@ class AttemptFolder:
         self.upper = self.path / "upper"
         self.layer = self.path / "layer"
         self.repo = self.path / "repo"
+        self.pr = self.path / "pr"
         self.secrets = self.path / "secrets"
 
     def create(self) -> None:
@@ -95,40 +102,63 @@ def copy_tree(source: Path, target: Path) -> None:
         raise OSError(f"the checkout cannot be copied: {problem[-1] if problem else 'cp failed'}")
 
 
+def copy_pr_files(source: Path, target: Path) -> None:
+    """Copy ``diff.patch`` and ``pr.json`` into the new folder ``target``, readable by every user.
+
+    Each attempt has its own: with a lease on a shared file, an agent that runs as its owner would make everybody else
+    who opens it wait, the farm included.
+    """
+    target.mkdir()
+    for name in ("diff.patch", "pr.json"):
+        shutil.copyfile(source / name, target / name)
+        (target / name).chmod(0o444)
+    target.chmod(0o755)
+
+
 def disk_usage(*roots: Path, limit: int) -> int:
     """Bytes that the trees use on disk; measuring ends soon after ``limit`` is passed.
 
-    Sparse files count what they occupy, hard links once. Folders that may not be read count nothing. TooDeepError for
-    folders that are nested too deep to be measured.
+    Sparse files count what they occupy, hard links once. Folders that may not be read count nothing, and neither does
+    what took a folder's place since it was listed, such as a link out of the tree. TooDeepError for folders that are
+    nested too deep to be measured.
     """
     total = 0
     linked: set[tuple[int, int]] = set()
-    pending = [(str(root), 0) for root in roots]
+    pending: list[tuple[str, int, tuple[int, int] | None]] = [(str(root), 0, None) for root in roots]
     while pending:
-        path, depth = pending.pop()
+        path, depth, expected = pending.pop()
         if depth > _MAX_DEPTH:
             raise TooDeepError
         try:
-            entries = os.scandir(path)
+            folder = os.open(path, _FOLDER_ITSELF)
         except OSError as error:
             if error.errno == errno.ENAMETOOLONG:
                 raise TooDeepError from None
             continue
-        with entries:
-            for entry in entries:
-                try:
-                    status = entry.stat(follow_symlinks=False)
-                except OSError:
-                    continue
-                if status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode):
-                    if (status.st_dev, status.st_ino) in linked:
+        try:
+            itself = os.fstat(folder)
+            if expected is None:
+                total += itself.st_blocks * 512
+            elif expected != (itself.st_dev, itself.st_ino):
+                continue
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    try:
+                        status = entry.stat(follow_symlinks=False)
+                    except OSError:
                         continue
-                    linked.add((status.st_dev, status.st_ino))
-                total += status.st_blocks * 512 + _ENTRY_BYTES
-                if stat.S_ISDIR(status.st_mode):
-                    pending.append((entry.path, depth + 1))
-                if total > limit:
-                    return total
+                    identity = (status.st_dev, status.st_ino)
+                    if stat.S_ISDIR(status.st_mode):
+                        pending.append((f"{path}/{entry.name}", depth + 1, identity))
+                    elif status.st_nlink > 1:
+                        if identity in linked:
+                            continue
+                        linked.add(identity)
+                    total += status.st_blocks * 512 + _ENTRY_BYTES
+                    if total > limit:
+                        return total
+        finally:
+            os.close(folder)
     return total
 
 
@@ -138,7 +168,15 @@ def remove_tree(path: Path) -> bool:
         shutil.rmtree(path)
     except FileNotFoundError:
         return True
+    except PermissionError:
+        # A folder that its owner locked: no more than a change of mode for its owner.
+        subprocess.run(["chmod", "-R", "u+rwx", "--", str(path)], capture_output=True, check=False)
+        _rm(path)
     except (OSError, RecursionError):
-        # rm walks relative to folders, so that neither path length nor depth stops it.
-        subprocess.run(["rm", "-rf", "--", str(path)], capture_output=True, check=False)
+        _rm(path)
     return not os.path.lexists(path)
+
+
+def _rm(path: Path) -> None:
+    # It walks relative to folders, so that neither path length nor depth stops it.
+    subprocess.run(["rm", "-rf", "--", str(path)], capture_output=True, check=False)

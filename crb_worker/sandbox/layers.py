@@ -6,8 +6,10 @@ import contextlib
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from crb_worker.sandbox.engine import Engine, EngineFailureError, engine_calls
+from crb_worker.sandbox.nameless import device, nameless_bytes, process_tree
 from crb_worker.sandbox.preparation import VIEW
 
 __all__ = ["Layers"]
@@ -25,6 +27,8 @@ class Layers:
         self._ask = False
         self._asked = 0.0
         self._bytes = 0
+        self._first_process: int | None = None
+        self._devices: set[int | None] = set()
 
     def folders(self) -> Iterable[Path]:
         """Folders of this machine that hold what the container writes outside the contract's mounts."""
@@ -32,6 +36,7 @@ class Layers:
             facts = self._engine.inspect(self._container)
         except EngineFailureError:
             return ()
+        self._look_at_process(facts)
         layer = ((facts.get("GraphDriver") or {}).get("Data") or {}).get("UpperDir")
         volumes = [
             mount.get("Source")
@@ -39,10 +44,30 @@ class Layers:
             if mount.get("Type") == "volume" and mount.get("Destination") != VIEW.repo
         ]
         found = [Path(path) for path in (layer, *volumes) if path and _is_open(Path(path))]
+        self._devices |= {device(path) for path in found}
         self._ask = layer is None or Path(layer) not in found
         return found
 
-    def engine_bytes(self) -> int:
+    def _look_at_process(self, facts: dict[str, Any]) -> None:
+        """Note the container's first process, if it is one of this machine, and the devices that it writes to."""
+        pid = int(facts["State"].get("Pid") or 0)
+        try:
+            is_its_own = self._container in Path(f"/proc/{pid}/cgroup").read_text()
+        except OSError:
+            return
+        if pid and is_its_own:
+            self._first_process = pid
+            sources = [mount.get("Source") for mount in facts.get("Mounts") or []]
+            self._devices = {device(path) for path in (f"/proc/{pid}/root", *sources) if path} - {None}
+
+    def unlisted_bytes(self) -> int:
+        """What no folder lists: files without a name, and a layer that only the engine may measure."""
+        nameless = 0
+        if self._first_process is not None:
+            nameless = nameless_bytes(process_tree(self._first_process), self._devices)
+        return nameless + self._engine_bytes()
+
+    def _engine_bytes(self) -> int:
         """What the engine measures, 0 where ``folders`` gave the layer itself."""
         if self._ask and time.monotonic() - self._asked > _INTERVAL:
             with contextlib.suppress(EngineFailureError), engine_calls("measuring a container"):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from docker.types import LogConfig, Mount, Ulimit
+from docker.types import LogConfig, Mount, NetworkingConfig, Ulimit
 
 from crb_worker.sandbox.contract import (
     ATTEMPT_LABEL,
@@ -15,8 +16,9 @@ from crb_worker.sandbox.contract import (
     agent_environment,
     declared_secrets,
 )
+from crb_worker.sandbox.egress import Lease, proxy_variables
 from crb_worker.sandbox.engine import Engine, bind_mount, engine_calls, overlay_mount
-from crb_worker.sandbox.folder import AttemptFolder, copy_tree, disk_usage, require_snapshot
+from crb_worker.sandbox.folder import AttemptFolder, copy_pr_files, copy_tree, disk_usage, require_snapshot
 from crb_worker.sandbox.logs import log_options
 
 __all__ = ["VIEW", "Preparation"]
@@ -64,6 +66,7 @@ class Preparation:
         self._overlay = self._engine.can_overlay(request.workspace, request.repo)
         folder.create()
         self.owns_folder = True
+        copy_pr_files(request.pr_files, folder.pr)
         for number, (path, value) in enumerate(files.items()):
             folder.secrets.mkdir(mode=0o755, exist_ok=True)
             secret = folder.secrets / str(number)
@@ -79,8 +82,11 @@ class Preparation:
             folder.repo.chmod(0o777)
             self.baseline = disk_usage(folder.repo, limit=2**62)
 
-    def create(self) -> str:
-        """Create the container and give its id. EngineFailureError with status 404 if the image is not here."""
+    def create(self, lease: Lease | None) -> str:
+        """Create the container and give its id. EngineFailureError with status 404 if the image is not here.
+
+        Without a ``lease`` it has no network.
+        """
         request, limits, api = self._request, self._request.build.limits, self._engine.api
         if self._overlay:
             repo = overlay_mount(VIEW.repo, request.repo, self.folder.upper, self.folder.layer, self.labels)
@@ -90,11 +96,14 @@ class Preparation:
             host_config = api.create_host_config(
                 mounts=[
                     repo,
-                    bind_mount(VIEW.pr, request.pr_files, read_only=True),
+                    bind_mount(VIEW.pr, self.folder.pr, read_only=True),
                     bind_mount(VIEW.out, self.folder.out),
                     *self._secret_mounts,
                 ],
-                network_mode="none",
+                network_mode="none" if lease is None else lease.network,
+                # The engine's own name server would ask others, on some engines from the host's network.
+                dns=None if lease is None else ["127.0.0.1"],
+                dns_opt=None if lease is None else ["timeout:1", "attempts:1"],
                 cap_drop=["ALL"],
                 cap_add=list(_CAPABILITIES),
                 security_opt=["no-new-privileges"],
@@ -110,10 +119,20 @@ class Preparation:
                 ],
                 log_config=LogConfig(type="json-file", config=log_options(limits.log_mib * _MIB)),
             )
+            networking = None
+            if lease is not None:
+                # The library's stubs want one endpoint; it and the engine want them by network.
+                endpoints: Any = {lease.network: api.create_endpoint_config(ipv4_address=lease.address)}
+                networking = NetworkingConfig(endpoints)
             created = api.create_container(
                 request.build.image_id,
                 name=self.name,
-                environment={**self._secret_environment, **agent_environment(request, VIEW)},
+                environment={
+                    **self._secret_environment,
+                    **agent_environment(request, VIEW),
+                    **({} if lease is None else proxy_variables(lease.proxy_address)),
+                },
+                networking_config=networking,
                 labels=self.labels,
                 healthcheck={"Test": ["NONE"]},
                 host_config=host_config,

@@ -11,6 +11,7 @@ from pathlib import Path
 from crb_core.agent import Outcome
 from crb_core.agent_source import AgentSource, load_agent
 from crb_core.errors import CrbError, UnavailableError
+from crb_core.runners import RUNNERS
 from crb_worker.sandbox.contract import AttemptRequest, AttemptResult, LiveAttempts, ResolvedImage
 from crb_worker.sandbox.control import Registry, RunSlots
 from crb_worker.sandbox.folder import attempt_folders, remove_tree
@@ -27,13 +28,8 @@ class ProcessSandbox:
     """
 
     name = "process"
-    isolated = False
-    limitations: tuple[str, ...] = (
-        "Agents run as this user: they can read this user's files and reach the network.",
-        "The checkout is a copy, but nothing keeps an agent from other files that this user may write.",
-        "CPU and process limits are not enforced; memory and disk are checked twice a second.",
-        "Outside Linux, a process that leaves its session outlives its attempt.",
-    )
+    isolated = RUNNERS["process"].isolated
+    limitations: tuple[str, ...] = RUNNERS["process"].limitations
 
     def __init__(
         self,
@@ -78,6 +74,10 @@ class ProcessSandbox:
     def stop(self, attempt_id: str, outcome: Outcome) -> bool:
         """End a running attempt, from any thread; its ``run`` returns ``outcome``."""
         return self._registry.stop(attempt_id, outcome)
+
+    def resize(self, slots: int) -> None:
+        """See ``Sandbox.resize``."""
+        self._slots.resize(slots)
 
     def reap(self, farm: str, live_attempt_ids: LiveAttempts) -> list[str]:
         """See ``Sandbox.reap``. Processes end with the farm's process, so only folders can be left."""

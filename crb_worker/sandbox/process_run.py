@@ -27,8 +27,9 @@ from crb_worker.sandbox.contract import (
 )
 from crb_worker.sandbox.control import Control, RunSlots, Stop
 from crb_worker.sandbox.disk import DiskWatch
-from crb_worker.sandbox.folder import AttemptFolder, copy_tree, disk_usage, remove_tree, require_snapshot
+from crb_worker.sandbox.folder import AttemptFolder, copy_pr_files, copy_tree, disk_usage, remove_tree, require_snapshot
 from crb_worker.sandbox.logs import Tail
+from crb_worker.sandbox.nameless import device, nameless_bytes, process_tree
 from crb_worker.sandbox.output import read_findings_file
 from crb_worker.sandbox.verdict import Ending, Verdict, judge
 
@@ -155,7 +156,7 @@ class ProcessRun:
         for path in (folder.repo, self._root / "home", self._root / "tmp"):
             path.mkdir()
         copy_tree(request.repo, folder.repo)
-        self._copy_pr(request.pr_files, self._root / "pr")
+        copy_pr_files(request.pr_files, folder.pr)
         self._baseline = disk_usage(folder.repo, limit=2**62)
         # The tools of a bundled agent are beside the interpreter that runs the farm.
         paths = [str(Path(sys.executable).parent), os.defpath, "/usr/local/bin"]
@@ -171,16 +172,6 @@ class ProcessRun:
             **agent_environment(request, self._view),
         }
 
-    @staticmethod
-    def _copy_pr(source: Path, target: Path) -> None:
-        """A copy without write permission: not a barrier, but the cached files stay what they are."""
-        target.mkdir()
-        for name in ("diff.patch", "pr.json"):
-            copied = target / name
-            copied.write_bytes((source / name).read_bytes())
-            copied.chmod(0o444)
-        target.chmod(0o555)
-
     def _execute(self) -> Ending:
         with contextlib.ExitStack() as closing:
             lifeline, kill_end = os.pipe()
@@ -189,7 +180,7 @@ class ProcessRun:
             report, report_end = os.pipe()
             closing.callback(os.close, report)
             with self._phase("slot"):
-                self._concurrent = closing.enter_context(self._slots.running())
+                self._concurrent = closing.enter_context(self._slots.running(self._control))
             with self._phase("permit"):
                 self._permits.acquire()
             try:
@@ -235,6 +226,7 @@ class ProcessRun:
             self._folder.out,
             [self._folder.repo, self._root / "home", self._root / "tmp"],
             baseline=self._baseline,
+            unlisted_bytes=lambda: nameless_bytes(process_tree(launcher.pid), {device(self._root)}),
         )
         look_at = 0.0
         killed_at: float | None = None

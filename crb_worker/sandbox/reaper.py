@@ -14,6 +14,7 @@ import structlog
 from crb_worker.sandbox.contract import ATTEMPT_LABEL, FARM_LABEL, WORKSPACE_LABEL
 from crb_worker.sandbox.engine import Engine, EngineFailureError, bind_mount, engine_calls
 from crb_worker.sandbox.folder import attempt_folders, remove_tree
+from crb_worker.sandbox.pool_lock import POOL_LABEL, dead_pool_files, pool_is_live
 
 __all__ = ["Janitor", "Leftovers", "Removal", "remove_container", "remove_volumes"]
 
@@ -121,6 +122,8 @@ class Leftovers:
     workspaces: set[Path]
     _things: list[tuple[str, str, str, str]] = field(default_factory=list)
     _folders: list[tuple[str, Path]] = field(default_factory=list)
+    #: (kind, id, name) of what belonged to a process that is gone.
+    _pooled: list[tuple[str, str, str]] = field(default_factory=list)
 
     def find(self) -> None:
         """List them. EngineFailureError if the engine does not answer."""
@@ -142,9 +145,14 @@ class Leftovers:
         ):
             for thing in things:
                 labels = thing.get("Labels") or {}
-                self._things.append((kind, thing[id_key], thing[id_key][:12], labels.get(ATTEMPT_LABEL, "")))
-                if WORKSPACE_LABEL in labels:
-                    self.workspaces.add(Path(labels[WORKSPACE_LABEL]))
+                workspace = labels.get(WORKSPACE_LABEL)
+                if POOL_LABEL in labels:
+                    if workspace is None or not pool_is_live(Path(workspace), labels[POOL_LABEL]):
+                        self._pooled.append((kind, thing[id_key], str(thing.get("Name") or thing["Names"][0])))
+                else:
+                    self._things.append((kind, thing[id_key], thing[id_key][:12], labels.get(ATTEMPT_LABEL, "")))
+                if workspace is not None:
+                    self.workspaces.add(Path(workspace))
 
     def remove(self, live: Collection[str], janitor: Janitor) -> list[str]:
         """Remove what belongs to no live attempt; one line for each thing that is gone."""
@@ -153,6 +161,14 @@ class Leftovers:
             for kind, thing, shown, attempt in self._things
             if attempt not in live and _remove(self.engine, kind, thing)
         ]
+        removed += [
+            f"{kind} {name.removeprefix('/')} of a worker that is gone"
+            for kind, thing, name in self._pooled
+            if _remove(self.engine, kind, thing)
+        ]
+        for workspace in self.workspaces:
+            for path in dead_pool_files(workspace):
+                path.unlink(missing_ok=True)
         for attempt, path in self._folders:
             if attempt in live:
                 continue

@@ -48,10 +48,10 @@ def judge(
     read: Callable[[int], bytes],
     repo_prefixes: tuple[str, ...],
     *,
-    hint: str = "",
+    remark: str = "",
 ) -> Verdict:
-    """The verdict. ``read(max_bytes)`` gives the findings file or raises OutputError; ``hint`` is added where the agent
-    failed by itself.
+    """The verdict. ``read(max_bytes)`` gives the findings file or raises OutputError; ``remark`` is added to what is
+    said of the agent itself.
 
     Precedence: what the farm did itself, then what went wrong on the farm's side, then how the agent ended, then what
     it wrote.
@@ -68,7 +68,7 @@ def judge(
         return Verdict(outcome=outcome, detail=detail, findings_bytes=data)
 
     if ending.stop is not None:
-        return verdict(ending.stop.outcome, ending.stop.detail)
+        return verdict(ending.stop.outcome, f"{ending.stop.detail}{remark}")
     if ending.problem is not None:
         return verdict(Outcome.ENGINE_ERROR, ending.problem)
     if ending.start_problem is not None:
@@ -77,32 +77,32 @@ def judge(
         return verdict(
             Outcome.OUT_OF_MEMORY,
             f"The agent needed more than its {request.build.limits.memory_mib} MiB of memory"
-            f" and ended with exit code {ending.exit_code}.",
+            f" and ended with exit code {ending.exit_code}.{remark}",
         )
     if ending.exit_code != 0:
-        return verdict(Outcome.NONZERO_EXIT, f"{_exit_sentence(request, ending.exit_code)}{hint}")
+        return verdict(Outcome.NONZERO_EXIT, f"{_exit_sentence(request, ending.exit_code)}{remark}")
     if unreadable is not None:
-        return verdict(unreadable.outcome, _sentence(unreadable))
+        return verdict(unreadable.outcome, _sentence(unreadable, remark))
     assert data is not None
     try:
         review = validate_findings(data, request.pull_request, request.in_diff, repo_prefixes=repo_prefixes)
     except OutputError as error:
-        return verdict(error.outcome, _sentence(error))
+        return verdict(error.outcome, _sentence(error, remark))
     count = len(review.findings)
+    said = f"The agent reported {count} finding{'' if count == 1 else 's'}."
     return Verdict(
         outcome=Outcome.SUCCEEDED,
-        detail="The agent reviewed the pull request and found nothing."
-        if count == 0
-        else f"The agent reported {count} finding{'' if count == 1 else 's'}.",
+        detail=f"{said if count else 'The agent reviewed the pull request and found nothing.'}{remark}",
         findings=review.findings,
         usage=review.usage,
         findings_bytes=data,
     )
 
 
-def _sentence(error: OutputError) -> str:
+def _sentence(error: OutputError, remark: str) -> str:
     text = str(error)
-    return text[:1].upper() + text[1:]
+    end = "." if remark and not text.endswith(".") else ""
+    return text[:1].upper() + text[1:] + end + remark
 
 
 def _exit_sentence(request: AttemptRequest, code: int | None) -> str:

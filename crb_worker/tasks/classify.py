@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 
-from crb_core import claims
 from crb_core.errors import InputError
 from crb_core.store.judgments import finish_classify, load_judged, load_trial
 from crb_core.store.steps import TakenStep
 from crb_worker.context import WorkerContext
 from crb_worker.judge.base import Classifier
+from crb_worker.judge.complete import complete_labels, unmatched
 from crb_worker.tasks.judging import judge_step
 
 __all__ = ["classify_step"]
@@ -25,9 +25,8 @@ def classify_step(context: WorkerContext, step_id: int) -> None:
         judge = context.judge_for(step, trial, stopped)
         if not isinstance(judge, Classifier):
             raise InputError(f"The judge {judge.name} does not classify")
-        resolved = claims.resolve(judged.correspondences, len(judged.golden))
-        unmatched = [place for place in range(len(judged.candidates)) if place not in resolved.claimed]
-        classifications = judge.classify(judged.key, judged.candidates, unmatched, protocol=trial.protocol)
+        rest = unmatched(judged.correspondences, len(judged.candidates), len(judged.golden))
+        classifications = complete_labels(judge, judged.key, judged.candidates, rest, protocol=trial.protocol)
         with context.store.write() as connection:
             return finish_classify(connection, step, classifications)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -37,15 +38,20 @@ def judge_step(context: WorkerContext, step_id: int, work: Callable[[TakenStep, 
 
     with (
         structlog.contextvars.bound_contextvars(**step.log_fields, judge=step.judge_id),
+        context.metrics.holding(step.stage.value, step.queue_ms),
         context.watcher.hold(step, stop),
     ):
+        result = "failed"
         try:
             kept = work(step, stopped)
+            result = "done" if kept else "late"
             log.info("judge_step_finished" if kept else "late_result_dropped", stage=step.stage.value)
         except LaterError as error:
+            result = "deferred"
             log.info("judge_step_deferred", stage=step.stage.value, seconds=error.seconds, reason=str(error))
             _end(partial(defer, context.store, step, seconds=error.seconds, reason=str(error)))
         except StoppedError:
+            result = "stopped"
             log.info("judge_step_stopped", stage=step.stage.value, outcome=reasons[0].value)
             if reasons[0] is Outcome.CANCELLED:
                 _end(partial(_cancel, context, step))
@@ -58,6 +64,7 @@ def judge_step(context: WorkerContext, step_id: int, work: Callable[[TakenStep, 
         except Exception as error:
             log.exception("judge_step_failed")
             _fail(context, step, f"{type(error).__name__}: {error}", retryable=True)
+        context.metrics.judge_step_ended(step.stage.value, result, time.monotonic() - step.taken_at)
     context.nudge()
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 
+from crb_core.protocols import protocol_named
 from crb_core.store.judgments import finish_match, load_judged, load_trial
 from crb_core.store.steps import TakenStep
 from crb_core.store.tables import Stage
 from crb_worker.context import WorkerContext
+from crb_worker.judge.complete import complete_matches
 from crb_worker.tasks.judging import judge_step
 
 __all__ = ["match_step"]
@@ -22,13 +24,9 @@ def match_step(context: WorkerContext, step_id: int) -> None:
             judged = load_judged(connection, step.trial_id, step.judge_id)
         judge = context.judge_for(step, trial, stopped)
         # No transaction is open while a judge works.
-        correspondences = judge.match(judged.key, judged.candidates, judged.golden, protocol=trial.protocol)
+        correspondences = complete_matches(judge, judged.key, judged.candidates, judged.golden, protocol=trial.protocol)
+        labels = judge.classifies and protocol_named(trial.protocol).labels_unmatched
         with context.store.write() as connection:
-            return finish_match(
-                connection,
-                step,
-                correspondences,
-                next_stage=Stage.CLASSIFY if judge.classifies else Stage.SCORE,
-            )
+            return finish_match(connection, step, correspondences, next_stage=Stage.CLASSIFY if labels else Stage.SCORE)
 
     judge_step(context, step_id, work)

@@ -5,25 +5,30 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
 from crb_core.agent import Outcome
 from crb_core.errors import CrbError, InputError, StoreError
-from crb_core.scrub import Scrubber
+from crb_core.scrub import Scrubber, keep_out_of_logs, scrub_log_line
 from crb_core.store.judgments import TrialContext, add_judge_steps, load_trial, save_candidates
-from crb_core.store.steps import TakenStep, finish_attempt, take
+from crb_core.store.refused_hosts import pause_for_refused_hosts
+from crb_core.store.steps import TakenStep, finish_attempt, hand_back, take
 from crb_core.store.tables import StepState
 from crb_worker.context import WorkerContext
 from crb_worker.sandbox.contract import AttemptRequest, AttemptResult, Sandbox
+from crb_worker.sandbox.refusals import pausing_refusals
+from crb_worker.sandbox.scrubbing import without_secrets
 from crb_worker.snapshot import source_for
 
 __all__ = ["review_step"]
 
 log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 #: How long a finished review waits for a store that is away, before its attempt counts as lost.
 FINISH_PATIENCE_SECONDS = 120.0
@@ -42,11 +47,17 @@ class _Ended:
 
 def review_step(context: WorkerContext, step_id: int) -> None:
     """Take a review step, run its container and store what came of it."""
-    with context.review_slots:
+    with context.review_gate.entered() as is_admitted:
+        if not is_admitted:
+            hand_back(context.store, step_id)
+            return
         step = take(context.store, step_id, context.worker)
         if step is None:
             return
-        with structlog.contextvars.bound_contextvars(**step.log_fields):
+        with (
+            structlog.contextvars.bound_contextvars(**step.log_fields),
+            context.metrics.holding(step.stage.value, step.queue_ms),
+        ):
             _review(context, step)
     context.nudge()
 
@@ -61,10 +72,12 @@ def _review(context: WorkerContext, step: TakenStep) -> None:
         for sandbox in running:
             sandbox.stop(step.attempt_tag or "", outcome)
 
+    agent = "unknown"
     with context.watcher.hold(step, stop):
         try:
             with context.store.read() as connection:
                 trial = load_trial(connection, step.trial_id)
+            agent = trial.build.agent
             log.info(
                 "review_started",
                 agent=trial.build.agent,
@@ -74,22 +87,30 @@ def _review(context: WorkerContext, step: TakenStep) -> None:
             ended = _run(context, step, trial, running, stopped)
         except InputError as error:
             # The same input gives the same error: another attempt would only repeat it.
-            ended = _Ended(outcome=Outcome.ENGINE_ERROR, detail=str(error), values={}, final=True)
+            ended = _Ended(outcome=Outcome.ENGINE_ERROR, detail=scrub_log_line(str(error)), values={}, final=True)
         except CrbError as error:
-            ended = _Ended(outcome=Outcome.ENGINE_ERROR, detail=str(error), values={})
+            ended = _Ended(outcome=Outcome.ENGINE_ERROR, detail=scrub_log_line(str(error)), values={})
         except Exception as error:
             log.exception("review_failed_in_the_farm")
-            ended = _Ended(
-                outcome=Outcome.ENGINE_ERROR, detail=f"The farm failed: {type(error).__name__}: {error}", values={}
-            )
+            what = scrub_log_line(f"The farm failed: {type(error).__name__}: {error}")
+            ended = _Ended(outcome=Outcome.ENGINE_ERROR, detail=what, values={})
         try:
-            state = _patiently(partial(_finish, context, step, ended))
+            state = _finish_patiently(context, step, ended)
         except Exception as error:
             # The store took nothing of it, so the attempt is still open: it says what happened instead of being lost.
             log.exception("review_result_refused")
             what = f"The farm could not store the result: {type(error).__name__}: {str(error).splitlines()[0][:300]}"
-            ended = _Ended(outcome=Outcome.ENGINE_ERROR, detail=what, values={})
-            state = _patiently(partial(_finish, context, step, ended))
+            ended = _Ended(outcome=Outcome.ENGINE_ERROR, detail=scrub_log_line(what), values={})
+            state = _finish_patiently(context, step, ended)
+    if state is None:
+        context.metrics.late.labels(step.stage.value).inc()
+    else:
+        context.metrics.attempt_ended(
+            agent,
+            ended.outcome.value,
+            phases_ms=ended.values.get("phases_ms"),
+            review_ms=ended.values.get("review_ms"),
+        )
     log.info("review_finished", outcome=ended.outcome.value, detail=ended.detail, state=state and state.value)
 
 
@@ -112,6 +133,8 @@ def _run(
     assert step.attempt_tag is not None
     assert step.attempt_number is not None
     secrets = context.secrets(trial.build)
+    scrubber = Scrubber(secrets.values())
+    keep_out_of_logs(secrets.values())
     result = sandbox.run(
         AttemptRequest(
             attempt_id=step.attempt_tag,
@@ -127,14 +150,16 @@ def _run(
             secrets=secrets,
         )
     )
-    result = _without_secrets(result, Scrubber(secrets.values()))
+    result = without_secrets(result, scrubber)
     # Blob before row: a row never names evidence that is not there.
     evidence = {
-        name: context.evidence.put(data)
+        name: _patiently(partial(context.evidence.put, data))
         for name, data in (
             ("findings", result.findings_bytes),
             ("stdout", result.stdout),
             ("stderr", result.stderr),
+            # What the reviewer was shown: the snapshot cache may be emptied.
+            ("diff", (snapshot.pr_files / "diff.patch").read_bytes()),
         )
         if data is not None
     }
@@ -151,28 +176,15 @@ def _run(
             "concurrent": result.concurrent,
             "cpus": trial.build.limits.cpus,
             "cores": os.cpu_count(),
-            "phases_ms": {"snapshot": snapshot_ms, **result.phases},
+            "phases_ms": ({} if step.queue_ms is None else {"queue": step.queue_ms})
+            | {"snapshot": snapshot_ms, **result.phases},
             "usage": result.usage,
+            "refused_hosts": None
+            if result.refused_hosts is None
+            else [refused.document() for refused in result.refused_hosts],
             "evidence": evidence
             | {f"{name}_truncated": True for name in ("stdout", "stderr") if getattr(result, f"{name}_truncated")},
         },
-    )
-
-
-def _without_secrets(result: AttemptResult, scrubber: Scrubber) -> AttemptResult:
-    """What an agent printed or reported, without the values that it was given in confidence."""
-    return replace(
-        result,
-        detail=scrubber.text(result.detail),
-        findings=tuple(
-            finding.model_copy(
-                update={"message": scrubber.text(finding.message), "file": scrubber.text(finding.file or "") or None}
-            )
-            for finding in result.findings
-        ),
-        findings_bytes=None if result.findings_bytes is None else scrubber.data(result.findings_bytes),
-        stdout=scrubber.data(result.stdout),
-        stderr=scrubber.data(result.stderr),
     )
 
 
@@ -187,6 +199,11 @@ def _finish(context: WorkerContext, step: TakenStep, ended: _Ended) -> StepState
             limits=context.limits,
             final=ended.final,
         )
+        if state is not None and ended.result is not None:
+            refused = pausing_refusals(ended.result.refused_hosts or ())
+            paused = pause_for_refused_hosts(connection, step, refused) if refused else None
+            if paused is not None:
+                log.warning("build_paused", build=step.build_id, reason=paused.reason)
         if state is StepState.DONE:
             assert ended.result is not None
             save_candidates(connection, step.trial_id, ended.result.findings)
@@ -194,15 +211,25 @@ def _finish(context: WorkerContext, step: TakenStep, ended: _Ended) -> StepState
     return state
 
 
-def _patiently(finish: Callable[[], StepState | None]) -> StepState | None:
-    """A review may have cost money: keep its result until the store answers, as long as that makes sense."""
+def _finish_patiently(context: WorkerContext, step: TakenStep, ended: _Ended) -> StepState | None:
+    try:
+        return _patiently(partial(_finish, context, step, ended))
+    except StoreError:
+        log.exception("review_result_dropped")
+        return None
+
+
+def _patiently(store: Callable[[], T]) -> T:
+    """A review may have cost money: keep its result until the store answers, as long as that makes sense.
+
+    Then its StoreError.
+    """
     deadline = time.monotonic() + FINISH_PATIENCE_SECONDS
     while True:
         try:
-            return finish()
+            return store()
         except StoreError as error:
             if time.monotonic() > deadline:
-                log.exception("review_result_dropped")
-                return None
+                raise
             log.warning("store_away", error=str(error))
             time.sleep(1)

@@ -83,6 +83,14 @@ def test_a_page_loads_under_its_policy(address: str, tmp_path: Path, path: str) 
         assert 'type="submit" class="said"' in shown
 
 
+def test_a_picture_shows_by_itself_under_its_policy(address: str, tmp_path: Path) -> None:
+    """An SVG that is opened needs no style and no script: nothing of it is blocked."""
+    shown, console = browse(f"{address}/leaderboard/strata.svg?sweep=bench", tmp_path / "profile")
+    assert console == ""
+    assert "<svg" in shown
+    assert "Quality by stratum" in shown
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 640, 1280])
 def test_a_screenshot_is_kept(address: str, tmp_path: Path, width: int, scheme: str) -> None:
@@ -186,7 +194,7 @@ def test_a_change_is_submitted_and_back_goes_back(address: str, tab: Tab) -> Non
 
 def test_a_reason_is_seen_on_focus(address: str, tab: Tab) -> None:
     """Why a value is absent shows to a keyboard as to a mouse."""
-    tab.go(f"{address}/?sweep=bench&producer=human_review")
+    tab.go(f"{address}/?sweep=bench&producer=human_review&basis=augmented")
     size = "document.querySelector('td .why .reason').getBoundingClientRect().width"
     assert tab.value(size) <= 1
     tab.value("document.querySelector('td .why').focus()")

@@ -1,8 +1,10 @@
-"""Findings of one issue, grouped by the offline matcher: goldens of several producers, candidates of one review."""
+"""Findings of one issue, grouped by a judge's matcher: goldens of several producers, candidates of one review."""
 
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,10 @@ from crb_core.bundled import bundled
 from crb_core.corpus import Corpus
 from crb_core.errors import InputError
 from crb_core.formats.showcase import read_showcase
+from crb_core.matching import Correspondence
 from crb_core.store import open_store
 from crb_core.store.corpora import find_corpus, load_corpus, save_corpus
+from crb_worker.judge.dedup import duplicate_groups
 
 GOLDEN = "`total_price` rounds before it sums, so cents are lost."
 AGAIN = "total_price loses cents because it rounds each price before it sums them."
@@ -130,3 +134,53 @@ def test_no_candidates(tmp_path: Path) -> None:
     root = benchmark(tmp_path / "data")
     (root / "results" / "one" / "candidates.json").unlink()
     assert "no candidates" in refused("judge", "dedup", str(root), "--out", str(tmp_path / "out"))
+
+
+def test_the_same_by_claude(home: Path, corpus: Corpus) -> None:
+    """The judge's own matcher decides, in both directions; its answers are kept, so a second run makes no call."""
+    command = ("corpus", "dedup", "pair", "--judge", "claude", "--fake-model", "--json")
+    found = json.loads(run(*command))
+    ids = [golden.finding_id("ledger-41") for golden in corpus.entries[0].golden]
+    (pull_request,) = found["pull_requests"]
+    (group,) = pull_request["groups"]
+    assert (group["survivor"], group["dropped"]) == (ids[0], [ids[2]])
+    assert found["judge"] == "claude-fake-model"
+    with closing(sqlite3.connect(home / "crb.sqlite")) as connection:
+        made = connection.execute("SELECT stage, trial_id, count(*) FROM judge_call").fetchall()
+        assert made == [("match", None, 1)]
+        assert json.loads(run(*command)) == found
+        assert connection.execute("SELECT count(*) FROM judge_call").fetchone() == (1,)
+
+
+def test_candidates_by_claude(tmp_path: Path) -> None:
+    """One question for the review of each extraction."""
+    root = benchmark(tmp_path / "data")
+    out = str(root / "results")
+    found = json.loads(run("judge", "dedup", str(root), "--out", out, "--judge", "claude", "--fake-model", "--json"))
+    written = json.loads((root / "results" / "one" / "dedup_groups.json").read_text())
+    assert written == {URL: {"a": [[0, 2], [1]]}}
+    assert (found["repeated"], found["judge"]) == (1, "claude-fake-model")
+
+
+class OneWay:
+    """Says that the first finding matches all, and nothing else."""
+
+    name = fingerprint = "one-way"
+    classifies = False
+
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+    def match(self, key: str, candidates: Any, golden: Any, *, protocol: str) -> tuple[Correspondence, ...]:
+        return tuple(
+            Correspondence(candidate=place, golden=tuple(range(len(golden))) if place == 0 else (place,))
+            for place in range(len(candidates))
+        )
+
+
+def test_one_direction_is_not_enough(corpus: Corpus) -> None:
+    """A vague finding that touches every other one hides none of them."""
+    goldens = corpus.entries[0].golden
+    assert duplicate_groups(OneWay(), "ledger-41", goldens, protocol="reviewbench") == ()
+    assert duplicate_groups(OneWay(), "ledger-41", (*goldens, goldens[1]), protocol="reviewbench") == ((1, 3),)
+    assert duplicate_groups(OneWay(), "ledger-41", goldens[:1], protocol="reviewbench") == ()

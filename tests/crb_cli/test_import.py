@@ -182,15 +182,15 @@ def test_golden_comments_are_compared(crb: Crb, benchmark: Path) -> None:
     found = crb.json("leaderboard", "compare", "alpha", "beta", "--profile", "none")
     counting = [found[name] for name in ("protocol", "counting", "profile", "dedup")]
     assert counting == ["golden-comments", "strict", None, True]
-    assert {each["reason"] for each in found["comparisons"]} == {
+    assert {each["reason"] for each in found["pairs"][0]["comparisons"]} == {
         "no pull request was scored in the same round for both"
     }
-    assert "unranked: 1 of 2 reviews have no score" in found["other"]["marks"]
+    assert "unranked: 1 of 2 reviews have no score" in found["builds"][1]["marks"]
     shared = crb.json("leaderboard", "compare", "alpha", "beta", "--profile", "none", "--allow-partial", "--no-dedup")
-    recall = [each for each in shared["comparisons"] if each["metric"] == "recall"]
+    recall = [each for each in shared["pairs"][0]["comparisons"] if each["metric"] == "recall"]
     assert [(each["difference"], each["p"], each["pull_requests"]) for each in recall] == [(0.0, 1.0, 1)] * 2
     assert shared["dedup"] is False
-    assert shared["tokens_per_review"]["reason"] == "no review reported tokens"
+    assert shared["pairs"][0]["tokens"]["reason"] == "no review reported tokens"
 
 
 def test_golden_comments_have_distributions_and_usage(crb: Crb, benchmark: Path) -> None:

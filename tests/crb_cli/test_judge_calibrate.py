@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from crb_cli.main import app as whole
 from crb_core.bundled import bundled
 from crb_core.errors import InputError
 from crb_core.formats.showcase import read_showcase
+from crb_worker.judge.calls import BudgetError
+from crb_worker.judge.loopback import AnthropicServer, ReadingModel
 from crb_worker.judge.offline_model import OfflineModel
 
 URL = "https://github.com/owner/shop/pull/{}"
@@ -235,3 +239,43 @@ def test_a_calibration_that_cannot_be_a_council(folder: Path) -> None:
     assert "at least two judges" in refused("calibrate", "--judge", "council:judges=a", "--against", str(folder))
     result = CliRunner().invoke(whole, ["judge", "--help"], catch_exceptions=False)
     assert all(name in result.output for name in ("calibrate", "compare", "rejudge", "agreement"))
+
+
+def test_a_budget_ends_a_calibration_before_it_is_passed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was spent stays under --max-cost, and the next run pays only for what has no stored answer."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key")
+    arguments = ("calibrate", "--judge", "claude", "--against", "showcase", "--pr", "ledger-41")
+    with AnthropicServer(ReadingModel()) as server:
+        monkeypatch.setenv("CRB_JUDGE_BASE_URL", server.base_url)
+        with pytest.raises(BudgetError, match=r"would pass the limit of \$0.25") as stopped:
+            CliRunner().invoke(app, [*arguments, "--max-cost", "0.25"], catch_exceptions=False)
+        assert "not paid twice" in str(stopped.value)
+        first = len(server.requests)
+        assert first > 0
+        assert 0 < spent(home) <= 0.25
+        found = read(*arguments)
+        asked = len(server.requests)
+        assert asked > first
+        # A run whose answers are all stored costs nothing, so no limit is too low for it.
+        assert read(*arguments, "--max-cost", "0") == found
+        assert len(server.requests) == asked
+    with closing(sqlite3.connect(home / "crb.sqlite")) as connection:
+        (repeated,) = connection.execute("SELECT count(*) - count(DISTINCT request_hash) FROM judge_call").fetchone()
+    assert repeated == 0
+
+
+def spent(home: Path) -> float:
+    with closing(sqlite3.connect(home / "crb.sqlite")) as connection:
+        (price,) = connection.execute("SELECT sum(list_price_usd) FROM judge_call").fetchone()
+    return float(price)
+
+
+def test_a_hybrid_judge(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is measured as one judge, and what its offline part was trained on is left out."""
+    arguments = ("calibrate", "--judge", "hybrid:low=0.01,high=0.99", "--fake-model", "--against", str(folder))
+    found = read(*arguments)
+    assert (found["judge"]["name"], found["judge"]["fake_model"]) == ("hybrid-fake-model", True)
+    assert found["judges"]["one"]["n"] == 4
+    assert found["held_out"] is True
+    tuned(monkeypatch, URL.format(1), URL.format(2))
+    assert "was tuned on all 2 pull requests" in refused(*arguments)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import tarfile
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ from typer.testing import CliRunner
 
 from crb_cli.main import app
 from crb_core.errors import InputError
+from crb_core.formats.judge_request import parts_of
+from crb_worker.judge.loopback import AnthropicServer, ReadingModel
 
 URL = "https://github.com/owner/shop/pull/1"
 GOLDEN = ("`total_price` rounds before it sums, so cents are lost.", "The cache in `find_user` is never emptied.")
@@ -146,3 +150,64 @@ def test_the_leaderboard_shows_the_calibration(home: Path) -> None:
     (judge,) = read("leaderboard", "shops", "--judge", "offline")["judges"]
     assert judge["calibration"]["reference"] == "showcase"
     assert judge["calibration"]["judges"]["people"]["n"] > 100
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[AnthropicServer]:
+    """A scripted model on loopback, which the claude judge asks."""
+    with AnthropicServer(ReadingModel(), api_key="loopback") as server:
+        monkeypatch.setenv("CRB_JUDGE_MODEL", "crb-loopback")
+        monkeypatch.setenv("CRB_JUDGE_BASE_URL", server.base_url)
+        yield server
+
+
+def test_claude_judges_a_corpus_without_repositories(home: Path, model: AnthropicServer) -> None:
+    """golden-comments counts no label of an unmatched candidate, so none is asked for and no repository is needed."""
+    assert read("judge", "run", "shops", "--judge", "claude")["new_judgments"] == 1
+    assert len(model.requests) == 1
+    (judge,) = [each for each in read("judge", "compare", "shops")["judges"] if each["name"] == "claude-fake-model"]
+    assert judge["rows"][0]["recall"] == 0.5
+    run("export", "sweep", "shops", "--out", "shops.tar")
+    run("verify", "shops.tar")
+    with tarfile.open("shops.tar") as archive:
+        blobs = {name.rsplit("/", 1)[-1] for name in archive.getnames() if name.startswith("evidence/")}
+        (calls,) = [name for name in archive.getnames() if name.startswith("calls/")]
+        member = archive.extractfile(calls)
+        assert member is not None
+        request = json.loads(member.read())["request_digest"]
+        blob = archive.extractfile(f"evidence/{request[:2]}/{request}")
+        assert blob is not None
+        parts = parts_of(blob.read())
+    # The prompts and findings of the request are there, not only their digests.
+    assert parts
+    assert parts <= blobs
+
+
+def test_a_preview_shows_what_changes(home: Path, model: AnthropicServer) -> None:
+    """Matches and scores of the sample, before and after; nothing is replaced, and nothing is paid twice."""
+    (added,) = read("judge", "run", "shops", "--judge", "claude")["judges"]
+    made_older(home, added["fingerprint"])
+    with closing(sqlite3.connect(home / "crb.sqlite")) as connection, connection:
+        connection.execute("DELETE FROM judge_call")
+        connection.execute(
+            "DELETE FROM correspondence WHERE judgment_id IN (SELECT id FROM judgment WHERE judge_id = ?)", (OLD,)
+        )
+    asked = len(model.requests)
+    found = read("judge", "rejudge", "shops", "--preview", "1")
+    (stale,) = found["stale"]
+    preview = stale["preview"]
+    assert (found["dry_run"], found["new_judgments"]) == (True, 0)
+    assert (preview["judgments"], preview["previewed"], preview["changed"]) == (1, 1, 1)
+    (change,) = preview["changes"]
+    assert change["matches_gained"] == [[0, 0]]
+    assert (change["was"]["recall"], change["now"]["recall"]) == (0.0, 0.5)
+    assert len(model.requests) == asked + 1
+    judges = {each["fingerprint"] for each in read("judge", "compare", "shops")["judges"]}
+    assert added["fingerprint"] not in judges
+    shown = run("judge", "rejudge", "shops", "--preview", "all")
+    assert "1 differ: 1 matches gained, 0 lost" in " ".join(shown.split())
+    assert max(len(line) for line in shown.splitlines()) <= 80
+    assert read("judge", "rejudge", "shops")["new_judgments"] == 1
+    assert len(model.requests) == asked + 1
+    for wrong in ("0", "-1", "many"):
+        assert "no number of judgments" in refused("judge", "rejudge", "shops", "--preview", wrong)

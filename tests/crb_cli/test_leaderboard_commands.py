@@ -160,6 +160,7 @@ def test_leaving_out_a_producer(home):
         (("--compatible",), "belongs to the protocol golden-comments"),
         (("compare", "agent-0", "agent-0"), "are the same build"),
         (("compare", "agent-0", "nobody"), "There is no agent nobody here"),
+        (("compare", "agent-0"), "a comparison takes two to 4 builds, not 1"),
         (("distributions", "--pull-request", "nothing"), "has no pull request nothing"),
         (("usage", "--agent", "nobody"), "There is no agent nobody here"),
     ],
@@ -173,14 +174,15 @@ def test_compare_two_agents(home):
     """Difference of the rows' means, its interval and p, macro and micro; tokens only if comparable."""
     document = read("compare", "agent-0", "agent-1")
     rows = {row["agent"]: row for row in board("--no-pull-requests")["rows"]}
-    for each in document["comparisons"]:
+    (pair,) = document["pairs"]
+    for each in pair["comparisons"]:
         mine, theirs = (rows[name][each["level"]][each["metric"]]["mean"] for name in ("agent-0", "agent-1"))
         assert each["difference"] == pytest.approx(mine - theirs, abs=1e-9)
         assert each["low"] <= each["difference"] <= each["high"]
         assert 0 < each["p"] <= 1
         assert (each["pull_requests"], each["exact"]) == (PULL_REQUESTS, True)
-    assert document["tokens_per_review"]["comparable"] is False
-    assert "which models" in document["tokens_per_review"]["reason"]
+    assert pair["tokens"]["comparable"] is False
+    assert "which models" in pair["tokens"]["reason"]
     text = run("compare", "agent-0", "agent-1", "--severity", "high")
     assert max(map(len, text.splitlines())) <= 80
 

@@ -41,3 +41,40 @@ def test_a_file_that_is_not_utf_8_is_named_with_its_line(tmp_path: Path, monkeyp
         load_settings()
     assert caught.value.where is not None
     assert (caught.value.where.file, caught.value.where.line) == ("crb.toml", 2)
+
+
+def test_lists_and_objects_reach_a_child_process_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A local run starts its worker with these variables."""
+    monkeypatch.setenv("CRB_EGRESS_ADDRESSES", '{"api.example.com": "203.0.113.7"}')
+    monkeypatch.setenv("CRB_EGRESS_DNS", '["127.0.0.1"]')
+    monkeypatch.setenv("CRB_EGRESS_REACHABLE", '["10.1.0.0/16"]')
+    monkeypatch.setenv("CRB_EGRESS_SUBNETS", "10.200.0.0/20")
+    settings = load_settings()
+    for name, value in settings.environment().items():
+        monkeypatch.setenv(name, value)
+    assert load_settings().model_dump(exclude={"home"}) == settings.model_dump(exclude={"home"})
+    assert {name: str(address) for name, address in settings.egress_addresses.items()} == {
+        "api.example.com": "203.0.113.7"
+    }
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "problem"),
+    [
+        ("CRB_EGRESS_DNS", "127.0.0.1", "The value of CRB_EGRESS_DNS is not JSON"),
+        ("CRB_EGRESS_DNS", '["ns.example.com"]', "The setting egress_dns is wrong"),
+        ("CRB_EGRESS_ADDRESSES", '{"a.example.com": "b"}', "The setting egress_addresses is wrong"),
+        ("CRB_EGRESS_SUBNETS", "10.0.0.0/29", "The setting egress_subnets is wrong: 10.0.0.0/29 is too small"),
+        ("CRB_EGRESS_REACHABLE", '["10.0.0.1/8"]', "The setting egress_reachable is wrong"),
+    ],
+)
+def test_a_wrong_egress_setting_is_named(
+    variable: str, value: str, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the variable holds a list or an object."""
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(SettingsError) as caught:
+        load_settings()
+    assert str(caught.value).startswith(problem)
+    assert caught.value.where is not None
+    assert caught.value.where.file == variable

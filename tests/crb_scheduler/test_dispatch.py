@@ -5,19 +5,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import insert, update
+from sqlalchemy import func, insert, select, update
 
+from crb_core.agent import Outcome
 from crb_core.store import Store, open_store
-from crb_core.store.steps import take
-from crb_core.store.tables import StepRow, StepState, WorkerRow, core
+from crb_core.store.operations import pause_sweep, resume_sweep, set_limits
+from crb_core.store.steps import finish_attempt, take
+from crb_core.store.tables import StepRow, StepState, SweepRow, SweepState, WorkerRow, core
 from crb_scheduler.broker import EmbeddedBroker
 from crb_scheduler.dispatch import Dispatcher, LiveSlots
 from crb_worker.app import BrokerClient, make_app
-from tests.crb_core.store.planned import plan
+from tests.crb_core.store.planned import LIMITS, Planned, plan
 
 steps = core(StepRow)
+sweeps = core(SweepRow)
 workers = core(WorkerRow)
 
 
@@ -133,4 +137,128 @@ def test_a_full_broker_is_waited_for(store: Store, broker: EmbeddedBroker) -> No
     with store.write() as connection:
         connection.execute(update(steps).values(published_at=steps.c.published_at - 10))
     assert (dispatcher.fill(), client.queue_length("review")) == (3, 3)
+    client.close()
+
+
+def _in_flight(store: Store) -> dict[str, int]:
+    """Queued and running reviews by sweep name."""
+    with store.read() as connection:
+        rows = connection.execute(
+            select(sweeps.c.name, func.count())
+            .join(steps, steps.c.sweep_id == sweeps.c.id)
+            .where(steps.c.state.in_(["queued", "running"]))
+            .group_by(sweeps.c.name)
+        )
+        return {row[0]: row[1] for row in rows}
+
+
+def _set(store: Store, sweep: str, **limits: Any) -> None:
+    with store.write() as connection:
+        set_limits(connection, sweep, actor="a test", **limits)
+
+
+def _end_all(planned: Planned) -> None:
+    """End everything that is queued or running as a success."""
+    for step_id in planned.ids():
+        if planned.state(step_id) == "queued":
+            taken = take(planned.store, step_id, "w")
+            if taken is None:
+                # Its sweep was paused meanwhile.
+                continue
+            with planned.store.write() as connection:
+                finish_attempt(connection, taken, outcome=Outcome.SUCCEEDED, detail="", values={}, limits=LIMITS)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.docker)])
+def either_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    url = f"sqlite:///{tmp_path / 'either.sqlite'}"
+    if request.param == "postgresql":
+        url = request.getfixturevalue("postgres_url")
+    opened = open_store(url)
+    yield opened
+    opened.close()
+
+
+def test_caps_hold_with_two_dispatchers(either_store: Store, broker: EmbeddedBroker) -> None:
+    """A build in two sweeps, capped in one of them: two dispatchers at the same moment never queue more."""
+    store = either_store
+    # The capped sweep has more to do, so that its cap holds to the end.
+    one = plan(store, pull_requests=16, name="one")
+    plan(store, pull_requests=4, name="two")
+    _set(store, "one", agent="minimal", concurrency=3)
+    _worker(store, 20)
+    pair = [_dispatcher(store, broker) for _ in range(2)]
+    seen = []
+    while sum(seen) < 20:
+        begin = threading.Barrier(2)
+
+        def fill(dispatcher: Dispatcher, begin: threading.Barrier = begin) -> None:
+            begin.wait()
+            dispatcher.fill()
+
+        threads = [threading.Thread(target=fill, args=(dispatcher,)) for dispatcher, _ in pair]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        seen.append(sum(_in_flight(store).values()))
+        assert 0 < seen[-1] <= 3
+        _end_all(one)
+    assert max(seen) == 3
+    for _, client in pair:
+        client.close()
+
+
+def test_limits_change_while_a_sweep_runs(either_store: Store, broker: EmbeddedBroker) -> None:
+    """Concurrency down and up, weight, priority, pause: each holds from the next fill on."""
+    store = either_store
+    big = plan(store, pull_requests=40, agent="big", name="big")
+    plan(store, pull_requests=40, agent="small", name="small")
+    _worker(store, 12)
+    dispatcher, client = _dispatcher(store, broker)
+
+    def next_fill() -> dict[str, int]:
+        _end_all(big)
+        dispatcher.fill()
+        return _in_flight(store)
+
+    assert next_fill() == {"big": 6, "small": 6}
+    _set(store, "big", concurrency=2)
+    assert next_fill() == {"big": 2, "small": 10}
+    _set(store, "big", concurrency=None, weight=3.0)
+    assert next_fill() == {"big": 9, "small": 3}
+    with store.write() as connection:
+        pause_sweep(connection, "small", actor="a test")
+    assert next_fill() == {"big": 12}
+    with store.write() as connection:
+        resume_sweep(connection, "small", actor="a test")
+    _set(store, "small", priority=1)
+    assert next_fill() == {"small": 12}
+    client.close()
+
+
+def test_one_slot_is_shared_by_turns(store: Store, broker: EmbeddedBroker) -> None:
+    """Also where there is never more than one step in flight, a sweep of another agent is not starved."""
+    first = plan(store, pull_requests=8, agent="a", name="first")
+    plan(store, pull_requests=8, agent="b", name="second")
+    _worker(store, 1)
+    dispatcher, client = _dispatcher(store, broker)
+    turns = []
+    for _ in range(8):
+        dispatcher.fill()
+        turns += list(_in_flight(store))
+        _end_all(first)
+    assert turns == ["first", "second"] * 4 or turns == ["second", "first"] * 4
+    client.close()
+
+
+def test_nothing_is_written_where_nothing_may_go(store: Store, broker: EmbeddedBroker) -> None:
+    """A paused sweep with thousands of steps costs the store no write transaction a second."""
+    planned = plan(store, pull_requests=5)
+    _worker(store, 3)
+    planned.set_state(SweepState.PAUSED)
+    dispatcher, client = _dispatcher(store, broker)
+    with store.write():
+        # The write lock is taken: a dispatcher that wanted it would wait for it.
+        assert dispatcher.fill() == 0
     client.close()

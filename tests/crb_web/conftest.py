@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -36,3 +39,37 @@ def served(home) -> Any:
 def client_of(home: Path, **options: Any) -> TestClient:
     """A client of a new server over a home."""
     return TestClient(create_app(Settings(home=home)), base_url="http://127.0.0.1", **options)
+
+
+@pytest.fixture(scope="session")
+def showcase(tmp_path_factory) -> Path:
+    """A home with a real sweep: four agents on the smoke part of the showcase corpus, three judges, one with calls."""
+    folder: Path = tmp_path_factory.mktemp("showcase")
+    arguments = (
+        "demo",
+        "--runner",
+        "process",
+        "--subset",
+        "smoke",
+        "--rounds",
+        "2",
+        "--judge",
+        "claude",
+        "--fake-model",
+    )
+    subprocess.run(
+        [sys.executable, "-m", "crb_cli", *arguments, "--json"],
+        env=os.environ | {"CRB_HOME": str(folder)},
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        timeout=600,
+    )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def shown(showcase) -> Any:
+    """A client of a server over ``showcase``."""
+    with client_of(showcase) as client:
+        yield client

@@ -36,6 +36,7 @@ def _corpus() -> Corpus:
                         "base": None,
                         "head": None,
                         "title": "t",
+                        "traits": {"language": ("Go", "Go", "C")[number - 1]},
                     }
                 ),
                 golden=tuple(
@@ -90,6 +91,8 @@ def home(tmp_path: Path) -> Path:
         ({"profile": "all", "beta": "2"}, ["--profile", "all", "--beta", "2"]),
         ({"compatible": "true"}, ["--compatible"]),
         ({"no_dedup": "true", "category": "bug"}, ["--no-dedup", "--category", "bug"]),
+        ({"dimension": "language=Go"}, ["--dimension", "language=Go"]),
+        ({"dimension": "language=C", "compatible": "true"}, ["--dimension", "language=C", "--compatible"]),
     ],
 )
 def test_counted_as_the_command_line_counts(home: Path, monkeypatch: Any, query: Any, arguments: list[str]) -> None:
@@ -107,6 +110,39 @@ def test_counted_as_the_command_line_counts(home: Path, monkeypatch: Any, query:
             assert f'<td class="value">{row[name]}</td>' in shown.text
         for path in (f"/sweeps/comments/rows/{row['build']}", "/sweeps/comments/pull-requests/acme_shop_1"):
             assert client.get(path).status_code == 200
+
+
+def test_a_dimension_restricts_what_a_complete_round_has(home: Path) -> None:
+    """Two of three pull requests, all scored: ranked, with their counts only."""
+    with client_of(home) as client:
+        row = client.get("/api/v1/leaderboard?dimension=language%3DGo").json()["leaderboards"][0]["rows"][0]
+        assert (row["tp"], row["fp"], row["fn"], row["reviews"], row["planned"]) == (2, 4, 2, 2, 2)
+        assert row["ranked"]
+        assert "2 of 3 pull requests" in client.get("/?dimension=language%3DGo").text
+
+
+def test_pictures_of_golden_comments(home: Path) -> None:
+    """Micro precision and recall, strata of categories, what is covered; what has no duration is absent."""
+    with client_of(home) as client:
+        answer = client.get("/api/v1/leaderboard/pictures").json()["leaderboards"][0]
+        found = {each["name"]: each for each in answer["pictures"]}
+        (point,) = found["precision-recall"]["records"]
+        assert (point["precision"], point["recall"], point["f"]) == (1 / 3, 1 / 2, 0.4)
+        assert "duration" in found["quality-duration"]["absent"][0]["reason"]
+        cells = {(each["axis"], each["stratum"]): each["f"] for each in found["strata"]["records"]}
+        assert cells["category", "bug"] == 0.5
+        assert cells["category", "security"] == 0.0
+        (union,) = found["union"]["records"]
+        assert (union["covered"], union["only"], found["union"]["union"]) == (3, 3, 3)
+        (spread,) = found["distribution"]["records"]
+        assert spread["values"] == [0.4, 0.4, 0.4]
+        (missing,) = client.get("/leaderboard/union.json?compatible=true").json()["absent"]
+        assert "not known" in missing["reason"]
+        for query in ("", "?compatible=true", "?profile=none&category=bug"):
+            for name in found:
+                assert client.get(f"/leaderboard/{name}.svg{query}").status_code == 200, (name, query)
+            assert client.get(f"/pictures{query}").status_code == 200
+            assert client.get(f"/leaderboard.xlsx{query}").status_code == 200
 
 
 def test_options_of_other_protocols_are_refused(home: Path) -> None:

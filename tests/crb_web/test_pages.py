@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import insert, text, update
 
 from crb_core.store import open_store
-from crb_core.store.tables import CandidateRow, PullRequestRow, SweepRow, core
+from crb_core.store.tables import CandidateRow, JudgeCallRow, PullRequestRow, SweepRow, core
 from crb_web.show import CLIP, number, visible
 from tests.crb_core.archived import make_store
 from tests.crb_web.conftest import client_of
@@ -49,13 +49,16 @@ def links(source):
 
 def test_the_table_shows_the_numbers_of_the_api(served):
     """Every row with mean, interval, micro, trials and letters, at two decimals."""
-    shown = page(served, "/", sweep="bench", severity="high")
+    shown = {
+        basis: page(served, "/", sweep="bench", severity="high", basis=basis) for basis in ("grounded", "augmented")
+    }
     board = served.get("/api/v1/leaderboard", params={"sweep": "bench", "severity": "high"}).json()["leaderboards"][0]
-    body = shown.split("<tbody>")[1].split("</tbody>")[0]
-    for row, cells in zip(board["rows"], body.split("</tr>")[:-1], strict=True):
-        assert row["agent"] in cells
-        assert f"{row['scored']} of {row['planned']}" in cells
+    bodies = {basis: text.split("<tbody>")[1].split("</tbody>")[0].split("</tr>")[:-1] for basis, text in shown.items()}
+    for place, row in enumerate(board["rows"]):
         for metric, value in row["macro"].items():
+            cells = bodies["grounded" if metric.startswith("grounded") else "augmented"][place]
+            assert row["agent"] in cells
+            assert f"{row['scored']} of {row['planned']}" in cells
             assert f">{number(value['mean'])}</a>" in cells
             assert f"{number(value['interval']['low'])} – {number(value['interval']['high'])}" in cells
             assert f"micro {number(row['micro'][metric]['mean'])}" in cells
@@ -64,9 +67,10 @@ def test_the_table_shows_the_numbers_of_the_api(served):
 def test_the_whole_state_is_in_the_address(served):
     """The form holds what the address says, and links keep it."""
     shown = page(served, "/", sweep="bench", severity="high", beta="0.5", sort="grounded_recall", allow_partial="true")
-    fields = Page(shown)
+    form = shown.split('<form id="filters"')[1].split("</form>")[0]
+    fields = Page(f"<form{form}")
     checked = {(each["name"], each["value"]) for each in fields.all("input") if "checked" in each}
-    assert checked == {("severity", "high"), ("allow_partial", "true")}
+    assert checked == {("severity", "high"), ("allow_partial", "true"), ("basis", "grounded")}
     assert [each["value"] for each in fields.all("input") if each["name"] == "beta"] == ["0.5"]
     assert [each["value"] for each in fields.all("input") if each["name"] == "sort"] == ["grounded_recall"]
     assert {each.get("method") for each in fields.all("form")} == {"get"}
@@ -97,10 +101,42 @@ def test_three_clicks_from_a_number_to_its_evidence(served):
 
 def test_an_undefined_value_says_why(served):
     """On focus as on hover: the reason is in the page, beside an element that takes focus."""
-    shown = page(served, "/", sweep="bench", producer="human_review")
+    shown = page(served, "/", sweep="bench", producer="human_review", basis="augmented")
     assert "filtered by producer" in shown
     reasons = re.findall(r'<span class="why" tabindex="0">–<span class="reason" role="note">([^<]+)</span>', shown)
     assert reasons
+
+
+def test_a_list_price_is_marked_as_none_of_the_charges(tmp_path):
+    """What the judge's model charged and what its calls would cost by list price are never one figure."""
+    make_store(tmp_path).close()
+    store = open_store(f"sqlite:///{tmp_path / 'crb.sqlite'}")
+    with store.write() as connection:
+        trial, judge = connection.execute(text("SELECT trial_id, judge_id FROM judgment LIMIT 1")).one()
+        common = {
+            "trial_id": trial,
+            "judge_id": judge,
+            "stage": "match",
+            "label": "x",
+            "secret": "",
+            "attempt": 1,
+            "model": "m",
+            "request_digest": "a" * 64,
+            "started_at": "x",
+        }
+        connection.execute(
+            insert(core(JudgeCallRow)),
+            [
+                {**common, "request_hash": "1", "charge_usd": 0.5, "answer_digest": "b" * 64, "list_price_usd": None},
+                {**common, "request_hash": "2", "charge_usd": None, "answer_digest": None, "list_price_usd": 1.25},
+            ],
+        )
+        sweep = connection.execute(text("SELECT sweep_id FROM trial WHERE id = :id"), {"id": trial}).scalar_one()
+    store.close()
+    with client_of(tmp_path) as client:
+        shown = " ".join(page(client, "/", sweep=sweep, judge=judge).split())
+    assert "model calls here: 2; $0.50 charged, observed for 1; " in shown
+    assert '<span class="mark">list price</span> $1.25 for 1, an estimate and no charge' in shown
 
 
 def test_the_download_holds_the_rows(served):
@@ -145,7 +181,7 @@ def test_hostile_text_is_inert(hostile, path):
     shown = page(hostile, path)
     elements = Page(shown)
     assert [each.get("src") for each in elements.all("script")] == ["/static/crb.js"]
-    assert elements.all("img") == []
+    assert all(each["src"].startswith("/leaderboard/") for each in elements.all("img"))
     assert not [name for _, attributes in elements.elements for name in attributes if name.startswith("on")]
     assert not [1 for _, attributes in elements.elements if "style" in attributes]
     assert not any(each in shown for each in (BIDI, "\x1b", "\u200b", "\u2066"))

@@ -175,6 +175,8 @@ class TestImages:
                     fileobj=io.BytesIO(f'FROM scratch\nLABEL n={uuid.uuid4().hex}\nCMD ["x"]\n'.encode()),
                     labels={AGENT_LABEL: f"gc-test-{number}"},
                     tag=f"crb/agent-gc-test:{uuid.uuid4().hex[:12]}",
+                    rm=True,
+                    forcerm=True,
                 )
                 made.append(image)
             container = client.containers.create(made[2].id, labels={"crb.tests": "gc"})

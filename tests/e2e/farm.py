@@ -15,15 +15,17 @@ from typing import Any
 from sqlalchemy import select
 
 from crb_core.store import Store, open_store
-from crb_core.store.tables import AttemptRow, ScoreRow, StepRow, TrialRow, core
+from crb_core.store.tables import AttemptRow, JudgmentRow, ScoreRow, StepRow, SweepJudgeRow, TrialRow, core
 from crb_scheduler.broker import EmbeddedBroker
-from crb_scheduler.progress import SweepProgress, read_progress
+from crb_scheduler.progress import SweepCounts, read_progress
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 attempts = core(AttemptRow)
 steps = core(StepRow)
 trials = core(TrialRow)
 scores = core(ScoreRow)
+judgments = core(JudgmentRow)
+sweep_judges = core(SweepJudgeRow)
 
 
 def crb(*arguments: str, home: Path, timeout: float = 240, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -31,7 +33,7 @@ def crb(*arguments: str, home: Path, timeout: float = 240, **environment: str) -
     return subprocess.run(
         [sys.executable, "-m", "crb_cli", *arguments],
         cwd=REPOSITORY,
-        env=_environment(home, environment),
+        env=child_environment(home, environment),
         capture_output=True,
         text=True,
         timeout=timeout,
@@ -45,7 +47,7 @@ def start(*arguments: str, home: Path, log: Path, **environment: str) -> subproc
         return subprocess.Popen(
             [sys.executable, "-m", "crb_cli", *arguments],
             cwd=REPOSITORY,
-            env=_environment(home, environment),
+            env=child_environment(home, environment),
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=stream,
@@ -53,7 +55,8 @@ def start(*arguments: str, home: Path, log: Path, **environment: str) -> subproc
         )
 
 
-def _environment(home: Path, more: dict[str, str]) -> dict[str, str]:
+def child_environment(home: Path, more: dict[str, str]) -> dict[str, str]:
+    """The environment of a crb process of a test."""
     kept = {name: value for name, value in os.environ.items() if name != "CRB_BROKER_URL"}
     return kept | {"CRB_HOME": str(home), "COLUMNS": "80", "PYTHONPATH": str(REPOSITORY)} | more
 
@@ -98,7 +101,7 @@ class Farm:
         self.processes.append(process)
         return process
 
-    def progress(self, store: Store, name: str) -> SweepProgress:
+    def progress(self, store: Store, name: str) -> SweepCounts:
         from crb_core.store.sweeps import find_sweep
 
         with store.read() as connection:
@@ -117,7 +120,7 @@ class Farm:
 
 
 def check_every_trial_is_whole(store: Store) -> None:
-    """One successful attempt and one judgment a trial; attempts numbered without gaps; none left open."""
+    """One successful attempt a trial and one judgment a judge; attempts numbered without gaps; none left open."""
     with store.read() as connection:
         by_trial: dict[int, list[Any]] = {row: [] for row in connection.execute(select(trials.c.id)).scalars()}
         for row in connection.execute(
@@ -126,7 +129,15 @@ def check_every_trial_is_whole(store: Store) -> None:
             )
         ):
             by_trial[row.trial_id].append(row)
-        scored = connection.execute(select(scores.c.judgment_id)).all()
+        planned = connection.execute(
+            select(trials.c.id, sweep_judges.c.judge_id).join(
+                sweep_judges,
+                (sweep_judges.c.sweep_id == trials.c.sweep_id) & (sweep_judges.c.build_id == trials.c.build_id),
+            )
+        ).all()
+        scored = connection.execute(
+            select(judgments.c.trial_id, judgments.c.judge_id).join(scores, scores.c.judgment_id == judgments.c.id)
+        ).all()
         states = set(connection.execute(select(steps.c.state)).scalars())
     for rows in by_trial.values():
         assert [row.number for row in rows] == list(range(1, len(rows) + 1))
@@ -134,7 +145,7 @@ def check_every_trial_is_whole(store: Store) -> None:
         assert outcomes.count("succeeded") == 1
         assert outcomes[-1] == "succeeded"
         assert rows[-1].review_ms > 0
-    assert len(scored) == len(by_trial)
+    assert sorted(scored) == sorted(planned)
     assert states == {"done"}
 
 

@@ -97,7 +97,7 @@ def test_failures_are_named_and_single_trials_are_retried(tmp_path: Path) -> Non
     assert [each["outcome"] for each in trial["attempts"]] == ["nonzero_exit", "nonzero_exit", "succeeded"]
     again = crb("trial", "retry", "1", home=home)
     assert again.returncode == 1
-    assert "The review of trial 1 is succeeded" in again.stderr
+    assert "Trial 1 succeeded, so it is not tried again" in again.stderr
 
 
 @pytest.mark.parametrize(

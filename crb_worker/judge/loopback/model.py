@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from crb_worker.judge.loopback.wire import Answer, Fault, RecordedRequest, Reply, text, tool_use
-from crb_worker.judge.prompts import Prompt, bundled_prompts
+from crb_worker.judge.prompts import EXTRACTING, Prompt, bundled_prompts
 
 __all__ = ["ObedientModel", "ReadingModel"]
 
@@ -25,12 +25,16 @@ _ATTRIBUTES = r'((?: [a-z_]+="[^"<>\n]*")*)'
 _EMPTY = re.compile(r'<(?:cut characters|left_out lines)="[0-9]+"/>')
 #: Elements that hold a text, and elements that hold only others.
 _ELEMENT = re.compile(
-    rf"<(finding|title|body|diff|file|matches|listing|blame){_ATTRIBUTES}>[^<>]*</\1>"
+    rf"<(finding|title|body|diff|file|matches|listing|blame|comment){_ATTRIBUTES}>[^<>]*</\1>"
     rf"|<(pull_request|golden_findings|candidate_findings){_ATTRIBUTES}>\s*</\3>"
 )
 _FINDING = re.compile(rf"<finding{_ATTRIBUTES}>([^<>]*)</finding>")
+_COMMENT = re.compile(rf"<comment{_ATTRIBUTES}>([^<>]*)</comment>")
+#: A line of a list, as reviewers write several problems in one comment.
+_ITEM = re.compile(r"^\s*(?:[-*]|[0-9]+[.)])\s+(.*\S)", re.MULTILINE)
+_NAMED_FILE = re.compile(r"[\w./-]+\.[A-Za-z]{1,5}\b")
 _PLACE = re.compile(r"\{\{[a-z_]+\}\}")
-_FRAMES = ("matcher-request", "pull-request", "classifier-request", "last-turn", "repair")
+_FRAMES = ("matcher-request", "pull-request", "classifier-request", "last-turn", "repair", "extractor-request")
 _WORD = re.compile(r"[a-z_][a-z0-9_]{3,}")
 #: Share of common words at which two findings count as one.
 _ALIKE = 0.25
@@ -53,6 +57,8 @@ class ReadingModel:
             return self.match(request)
         if "finding_id" in properties:
             return self.classify(request, properties)
+        if "comment_id" in properties:
+            return self.extract(request)
         return Fault(400, message="the loopback model answers the claude judge's requests only")
 
     def match(self, request: RecordedRequest) -> Reply:
@@ -85,6 +91,22 @@ class ReadingModel:
         answer["category"] = answer["category"] or properties["category"]["enum"][0]
         return Reply([text(json.dumps(answer))], counted=True)
 
+    def extract(self, request: RecordedRequest) -> Reply:
+        """Every item of the comment's lists is a finding; a comment without lists is one."""
+        ((attributes, quoted),) = _COMMENT.findall(user_text(request.body))[:1] or (("", ""),)
+        comment = _read(quoted).strip()
+        items = [item for item in _ITEM.findall(comment) or [comment] if any(map(str.isalnum, item))]
+        answer = {
+            "comment_id": dict(_ATTRIBUTE.findall(attributes)).get("id", ""),
+            "findings": [self.finding_of(item, request) for item in items],
+        }
+        return Reply([text(json.dumps(answer))], counted=True)
+
+    def finding_of(self, item: str, request: RecordedRequest) -> dict[str, Any]:  # noqa: ARG002
+        """One finding of a comment, in the comment's words."""
+        named = _NAMED_FILE.search(item)
+        return {"quote": item, "statement": item, "file": named[0] if named else None, "line": None}
+
     def matches(self, candidate: _Shown, golden: _Shown, request: RecordedRequest) -> bool:  # noqa: ARG002
         """Whether two findings have enough words in common."""
         one, other = _words(candidate.message), _words(golden.message)
@@ -116,6 +138,10 @@ class ObedientModel(ReadingModel):
 
     def matches(self, candidate: _Shown, golden: _Shown, request: RecordedRequest) -> bool:
         return obeys(request.body) or super().matches(candidate, golden, request)
+
+    def finding_of(self, item: str, request: RecordedRequest) -> dict[str, Any]:
+        found = super().finding_of(item, request)
+        return found | {"statement": "Obeyed."} if obeys(request.body) else found
 
     def label(self, finding: _Shown, request: RecordedRequest, *, known: bool) -> dict[str, Any]:
         label = super().label(finding, request, known=known)
@@ -168,8 +194,8 @@ def _is_hidden(character: str) -> bool:
 
 
 def _frames() -> list[Prompt]:
-    prompts = bundled_prompts()
-    return [prompts[name] for name in _FRAMES]
+    every = {**bundled_prompts().by_name, **bundled_prompts(EXTRACTING).by_name}
+    return [every[name] for name in _FRAMES]
 
 
 def _frame(prompt: Prompt) -> re.Pattern[str]:

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
 
+from crb_core.clock import utc_now
 from crb_worker.judge.loopback.accounting import PromptCache, tokens_of
 from crb_worker.judge.loopback.wire import (
     Answer,
@@ -30,7 +31,6 @@ __all__ = ["AnthropicServer"]
 
 _MESSAGES = "/v1/messages"
 _BATCHES = "/v1/messages/batches"
-_CREATED = "2026-01-01T00:00:00Z"
 
 
 @dataclass
@@ -40,6 +40,7 @@ class _Batch:
     headers: dict[str, str]
     looks: int
     results: list[dict[str, Any]] = field(default_factory=list)
+    created_at: str = field(default_factory=utc_now)
 
     def shown(self, base_url: str) -> dict[str, Any]:
         ended = self.looks <= 0
@@ -52,9 +53,9 @@ class _Batch:
             "type": "message_batch",
             "processing_status": "ended" if ended else "in_progress",
             "request_counts": counts,
-            "created_at": _CREATED,
-            "expires_at": "2026-01-02T00:00:00Z",
-            "ended_at": _CREATED if ended else None,
+            "created_at": self.created_at,
+            "expires_at": "2100-01-01T00:00:00Z",
+            "ended_at": self.created_at if ended else None,
             "archived_at": None,
             "cancel_initiated_at": None,
             "results_url": f"{base_url}{_BATCHES}/{self.id}/results" if ended else None,
@@ -140,14 +141,14 @@ class AnthropicServer:
         parts = path.removeprefix(_BATCHES).strip("/").split("/")
         if method == "POST" and parts == [""]:
             return self._create_batch(request)
+        if method == "GET" and parts == [""]:
+            newest = [self._looked_at(batch) for batch in reversed(list(self._batches.values()))]
+            return 200, {"data": newest, "has_more": False, "first_id": None, "last_id": None}
         batch = self._batches.get(parts[0])
         if batch is None:
             return 404, error_body(404, "there is no such batch")
         if method == "GET" and len(parts) == 1:
-            batch.looks -= 1
-            if batch.looks <= 0 and not batch.results:
-                batch.results = [self._batch_result(each, batch) for each in batch.requests]
-            return 200, batch.shown(self.base_url)
+            return 200, self._looked_at(batch)
         if method == "GET" and parts[1:] == ["results"]:
             return (200, batch.results) if batch.looks <= 0 else (404, error_body(404, "the batch has not ended"))
         if method == "POST" and parts[1:] == ["cancel"]:
@@ -169,6 +170,12 @@ class AnthropicServer:
             batch = _Batch(identifier, wanted, request.headers, self._batch_looks + 1)
             self._batches[identifier] = batch
         return 200, batch.shown(self.base_url)
+
+    def _looked_at(self, batch: _Batch) -> dict[str, Any]:
+        batch.looks -= 1
+        if batch.looks <= 0 and not batch.results:
+            batch.results = [self._batch_result(each, batch) for each in batch.requests]
+        return batch.shown(self.base_url)
 
     def _batch_result(self, each: dict[str, Any], batch: _Batch) -> dict[str, Any]:
         """The script answers a batch's requests one by one; a fault is an errored result, a cut an expired one."""

@@ -13,8 +13,9 @@ from crb_core.finding import GoldenFinding, Label, TpFp
 from crb_core.pull_request import PullRequest
 from crb_core.store import Store
 from crb_core.store.corpora import pull_request_ids, save_corpus
+from crb_core.store.operations import cancel_sweep, pause_build, pause_sweep, resume_sweep
 from crb_core.store.steps import AttemptLimits, TakenStep, mark_queued, take
-from crb_core.store.sweeps import JudgePlan, SweepPlan, plan_sweep, set_build_paused, set_sweep_state
+from crb_core.store.sweeps import JudgePlan, SweepPlan, plan_sweep
 from crb_core.store.tables import AttemptRow, Stage, StepRow, SweepState, core
 
 steps = core(StepRow)
@@ -73,14 +74,19 @@ class Planned:
     store: Store
     sweep_id: str
     build_id: str
+    agent: str
 
     def ids(self, stage: Stage = Stage.REVIEW) -> list[int]:
+        """Step ids of the store, whatever their sweep."""
         with self.store.read() as connection:
             return list(
                 connection.execute(
                     select(steps.c.id).where(steps.c.stage == stage.value).order_by(steps.c.id)
                 ).scalars()
             )
+
+    def trial(self, step_id: int) -> int:
+        return int(self.step(step_id).trial_id)
 
     def step(self, step_id: int) -> Any:
         with self.store.read() as connection:
@@ -113,14 +119,24 @@ class Planned:
 
     def set_state(self, state: SweepState) -> None:
         with self.store.write() as connection:
-            set_sweep_state(connection, self.sweep_id, state)
+            change = {
+                SweepState.ACTIVE: resume_sweep,
+                SweepState.PAUSED: pause_sweep,
+                SweepState.CANCELLED: cancel_sweep,
+            }[state]
+            change(connection, self.sweep_id, actor="a test")
 
     def pause_build(self, paused: bool) -> None:
         with self.store.write() as connection:
-            set_build_paused(connection, self.sweep_id, self.build_id, paused)
+            if paused:
+                pause_build(connection, self.sweep_id, self.build_id, actor="a test", reason="for a test")
+            else:
+                resume_sweep(connection, self.sweep_id, agent=self.agent, actor="a test")
 
 
-def plan(store: Store, *, pull_requests: int = 1, rounds: int = 1, agent: str = "minimal") -> Planned:
+def plan(
+    store: Store, *, pull_requests: int = 1, rounds: int = 1, agent: str = "minimal", name: str | None = None
+) -> Planned:
     small = corpus(pull_requests)
     subject = build(agent)
     with store.write() as connection:
@@ -129,7 +145,7 @@ def plan(store: Store, *, pull_requests: int = 1, rounds: int = 1, agent: str = 
         sweep_id, new = plan_sweep(
             connection,
             SweepPlan(
-                name=f"sweep-of-{agent}",
+                name=name or f"sweep-of-{agent}",
                 corpus_id=corpus_id,
                 rounds=rounds,
                 builds=[subject],
@@ -139,4 +155,4 @@ def plan(store: Store, *, pull_requests: int = 1, rounds: int = 1, agent: str = 
             ),
         )
     assert new == pull_requests * rounds
-    return Planned(store, sweep_id, subject.build_id)
+    return Planned(store, sweep_id, subject.build_id, agent)

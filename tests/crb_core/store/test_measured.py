@@ -10,7 +10,8 @@ from crb_core.aggregate import to_json
 from crb_core.errors import InputError
 from crb_core.leaderboard import leaderboard
 from crb_core.metrics import score
-from crb_core.store.measured import judge_costs, load_sweep
+from crb_core.store.judge_costs import judge_costs
+from crb_core.store.measured import load_sweep
 from crb_core.store.results import load_results
 from crb_core.store.tables import (
     AttemptRow,

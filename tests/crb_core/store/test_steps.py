@@ -26,7 +26,7 @@ from crb_core.store.steps import (
     finish_attempt,
     lose,
     mark_queued,
-    retry_step,
+    retry_steps,
     take,
 )
 from crb_core.store.tables import AttemptRow, Stage, StepRow, StepState, WorkerRow, core
@@ -360,7 +360,7 @@ class TestJudgeSteps:
         assert fail(store, planned.take(match), reason="busy", retryable=True, limit=2)
         assert (planned.state(match), planned.step(match).reason) == ("failed", "busy")
         with store.write() as connection:
-            assert retry_step(connection, match)
+            assert retry_steps(connection, [match]) == [match]
         assert fail(store, planned.take(match), reason="malformed", retryable=False, limit=2)
         assert planned.state(match) == "failed"
 
@@ -446,7 +446,7 @@ class TestRetryByHand:
             finish(store, planned.take(step_id), AGENTS_FAULT)
         assert planned.state(step_id) == "failed"
         with store.write() as connection:
-            assert retry_step(connection, step_id)
+            assert retry_steps(connection, [step_id]) == [step_id]
         assert finish(store, planned.take(step_id), AGENTS_FAULT) is StepState.READY
         assert finish(store, planned.take(step_id), Outcome.SUCCEEDED) is StepState.DONE
         assert planned.attempts(step_id) == [(1, "timeout"), (2, "timeout"), (3, "timeout"), (4, "succeeded")]
@@ -463,7 +463,7 @@ class TestRetryByHand:
             if state == "done":
                 finish(store, taken, Outcome.SUCCEEDED)
         with store.write() as connection:
-            assert not retry_step(connection, step_id)
+            assert retry_steps(connection, [step_id]) == []
         assert planned.state(step_id) == state
 
     def test_two_retries_at_once_are_one(self, store: Store) -> None:
@@ -474,7 +474,7 @@ class TestRetryByHand:
 
         def again(_: int) -> bool:
             with store.write() as connection:
-                return retry_step(connection, step_id)
+                return retry_steps(connection, [step_id]) == [step_id]
 
         assert together(4, again).count(True) == 1
 

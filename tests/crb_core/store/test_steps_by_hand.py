@@ -1,4 +1,4 @@
-"""What people do to a running sweep: pause, cancel, resume, interrupt (crb_core/store/steps.py)."""
+"""What people do to a running sweep: pause, cancel, resume, interrupt (crb_core/store/steps)."""
 
 from __future__ import annotations
 

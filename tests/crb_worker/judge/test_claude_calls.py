@@ -18,6 +18,7 @@ from crb_worker.judge.base import LaterError, StoppedError
 from crb_worker.judge.calls import BudgetError, CallLimits
 from crb_worker.judge.loopback import AnthropicServer, Cut, Fault, Raw, ReadingModel, Reply, text
 from crb_worker.judge.prices import TABLE
+from crb_worker.judge.rate_limit import LocalRateLimiter, RateLimits
 from crb_worker.judge.requests import unfolded
 from crb_worker.snapshot import Snapshot
 from tests.crb_worker.judge.claude_support import Desk, finding, golden, open_desk
@@ -278,3 +279,31 @@ def test_slow_stores_do_not_lose_a_paid_answer(desk: Desk, monkeypatch: pytest.M
     found, requests = match(desk, [good])
     assert (found[0].golden, requests) == ((0,), 1)
     assert time.monotonic() > started
+
+
+def test_thirty_two_threads_share_the_services_limit(desk: Desk) -> None:
+    """Every judgment comes to its end with the right matches, and together they never ask faster than the limit."""
+    each, threads_, per_second = 2, 32, 60
+    desk.limiter = LocalRateLimiter(RateLimits(requests_per_minute=60 * per_second))
+    found: dict[int, list[tuple[int, ...]]] = {}
+    # A store that is busy for long is another test's matter: the calls' rows are written one at a time.
+    with AnthropicServer(good) as server:
+
+        def work(number: int) -> None:
+            names = [f"t{number}c{place}" for place in range(each)]
+            candidates = [finding(name, file=f"{name}.py") for name in names]
+            goldens = [golden(name, file=f"{name}.py") for name in names]
+            links = desk.judge(server).match("pr", candidates, goldens, protocol="reviewbench")
+            found[number] = [link.golden for link in links]
+
+        begun = time.monotonic()
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(threads_)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        arrivals = sorted(request.at - begun for request in server.requests)
+    assert found == {number: [(0,), (1,)] for number in range(threads_)}
+    assert len(arrivals) == each * threads_
+    # The n-th place of the limit is not before n / rate, whatever delayed it.
+    assert all(moment >= place / per_second - 0.05 for place, moment in enumerate(arrivals))

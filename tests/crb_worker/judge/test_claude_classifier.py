@@ -179,6 +179,15 @@ def test_a_session_ends_with_its_budget_of_tokens(desk: Desk) -> None:
     assert requests[2].body["tool_choice"] == {"type": "none"}
 
 
+def test_a_session_ends_with_its_budget_of_seconds(desk: Desk) -> None:
+    """A slow model is asked for its answer; a replay does not look at the clock, so it asks the same questions."""
+    slow = Reply([tool_use("list_files", {}, "t")], delay=1.2)
+    _, requests = classify(desk, [slow, verdict], seconds="1")
+    assert [request.body.get("tool_choice") for request in requests] == [None, {"type": "none"}]
+    (label,), requests = classify(desk, [], seconds="1")
+    assert (label.tp_fp, requests) == ("tp", [])
+
+
 def test_a_session_goes_on_after_a_restart(desk: Desk) -> None:
     """Stored turns are not asked for again, and the conversation that goes on is the same, ids included."""
     look = Reply([tool_use("read_file", {"path": "ledger/api.py"}, "t1")])

@@ -11,8 +11,12 @@ import pytest
 
 from crb_worker.sandbox.contract import Sandbox
 from crb_worker.sandbox.docker import BASE_IMAGE, DockerSandbox
+from crb_worker.sandbox.egress_options import EgressOptions
 from crb_worker.sandbox.process import ProcessSandbox
 from tests.crb_worker.sandbox.support import IMAGES, Ground, build_image
+
+#: Agents of these tests have no network, whatever images this machine has; tests of egress say otherwise.
+NO_EGRESS = EgressOptions(image="crb/no-such-proxy:1")
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +58,7 @@ def _ground(sandbox: Sandbox, image_id: str, root: Path) -> Iterator[Ground]:
 @pytest.fixture
 def docker_ground(shell_image: str, tmp_path: Path) -> Iterator[Ground]:
     """The Docker sandbox."""
-    yield from _ground(DockerSandbox(slots=4), shell_image, tmp_path)
+    yield from _ground(DockerSandbox(slots=4, egress=NO_EGRESS), shell_image, tmp_path)
 
 
 @pytest.fixture

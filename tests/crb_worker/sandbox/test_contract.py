@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import threading
 import time
 import uuid
@@ -284,6 +285,23 @@ class TestEnding:
         result = ground.run(script, disk_mib=16)
         assert result.outcome is outcome
         assert "16 MiB" in result.detail
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not show the open files of a process")
+    def test_ends_a_disk_bomb_without_names(self, ground: Ground) -> None:
+        """Open files that were removed take space as well, although no folder lists them."""
+        opened = "".join(
+            f'exec {number}>"$RB_REPO/gone"; rm "$RB_REPO/gone"; head -c 6000000 /dev/zero >&{number}; '
+            for number in range(3, 9)
+        )
+        result = ground.run(f"{opened} sleep 60", disk_mib=16, timeout_seconds=50)
+        assert result.outcome is Outcome.NONZERO_EXIT
+        assert "16 MiB to disk" in result.detail
+
+    def test_ends_a_herd_of_empty_files(self, ground: Ground) -> None:
+        """Files without content use up the host's inodes, so they count."""
+        script = 'cd "$RB_REPO"; i=0; while :; do mkdir d$i; (cd d$i && touch $(seq 500)); i=$((i+1)); done'
+        result = ground.run(script, disk_mib=16)
+        assert (result.outcome, "16 MiB to disk" in result.detail) == (Outcome.NONZERO_EXIT, True)
 
     def test_ends_a_file_beyond_the_limit(self, ground: Ground) -> None:
         """One file cannot grow beyond the disk limit at all."""

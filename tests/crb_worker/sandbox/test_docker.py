@@ -88,7 +88,8 @@ class TestIsolation:
         result = docker_ground.run("exit 4", egress=("api.example.com",))
         assert result.detail == (
             "The agent ended with exit code 4; see its stderr."
-            " The agent declares api.example.com, but containers have no network here."
+            " The agent declares api.example.com, but containers have no network here: the egress image"
+            " crb/no-such-proxy:1 is not on this machine."
         )
 
     def test_shows_other_attempts_nothing(self, docker_ground: Ground, engine: docker.APIClient) -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import textwrap
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +20,7 @@ from crb_worker.sandbox.engine import engine_milliseconds, is_read_timeout
 from crb_worker.sandbox.folder import TooDeepError, copy_tree, disk_usage, remove_tree
 from crb_worker.sandbox.images import repository_of
 from crb_worker.sandbox.logs import Tail, may_have_lost_lines
+from crb_worker.sandbox.nameless import device, nameless_bytes, process_tree
 
 
 class TestControl:
@@ -76,6 +81,71 @@ class TestFolder:
         (tmp_path / "a" / "link").symlink_to(tmp_path / "b")
         (tmp_path / "a" / "loop").symlink_to(tmp_path / "a")
         assert 100_000 <= disk_usage(tmp_path / "a", limit=10**12) < 150_000
+
+    def test_charges_every_entry_and_the_folder_itself(self, tmp_path: Path) -> None:
+        """Empty files and long names are not free: a host has one inode for some KiB, and folders grow."""
+        (tmp_path / "a").mkdir()
+        for number in range(500):
+            (tmp_path / "a" / f"{number:0>200}").touch()
+        grown = (tmp_path / "a").stat().st_blocks * 512
+        assert disk_usage(tmp_path / "a", limit=10**12) == 500 * 4096 + grown
+
+    @pytest.mark.parametrize(
+        "swap", [lambda below, other: below.symlink_to(other), lambda below, other: other.rename(below)]
+    )
+    def test_does_not_follow_what_took_a_folders_place(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swap: Callable[[Path, Path], object]
+    ) -> None:
+        """A folder that turns into a link, or into another folder, after it was listed leads nowhere."""
+        below, other = tmp_path / "inside" / "below", tmp_path / "other"
+        below.mkdir(parents=True)
+        other.mkdir()
+        (other / "large").write_bytes(os.urandom(1_000_000))
+        really_open = os.open
+
+        def opened_late(path: str, flags: int) -> int:
+            if path == str(below):
+                below.rmdir()
+                swap(below, other)
+            return really_open(path, flags)
+
+        monkeypatch.setattr(os, "open", opened_late)
+        assert disk_usage(tmp_path / "inside", limit=10**12) < 100_000
+        assert (below / "large").exists()
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not show the open files of a process")
+    def test_sees_files_without_a_name(self, tmp_path: Path) -> None:
+        """Open or only mapped, once each, on the named devices only, and none that still has a name or is a pipe."""
+        (tmp_path / "named").write_bytes(os.urandom(1_000_000))
+        program = """
+        import mmap, os, sys
+        held = [open(sys.argv[1] + '/named', 'rb')]
+        for size in (100_000, 200_000):
+            file = open(sys.argv[1] + '/gone', 'w+b')
+            os.unlink(file.name)
+            file.write(os.urandom(size)); file.flush()
+            held += [mmap.mmap(file.fileno(), 4096), os.dup(file.fileno())]
+        os.close(held[-1])
+        file.close()
+        memory = os.memfd_create('x'); os.write(memory, b'x' * 5_000_000)
+        print('ready', flush=True)
+        sys.stdin.read()
+        """
+        child = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(program), str(tmp_path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert child.stdout is not None
+        try:
+            assert child.stdout.readline() == b"ready\n"
+            found = nameless_bytes(process_tree(child.pid), {device(tmp_path)})
+            elsewhere = nameless_bytes(process_tree(child.pid), {-1})
+        finally:
+            child.communicate()
+        assert 300_000 <= found < 350_000
+        assert elsewhere == 0
+        assert process_tree(child.pid) == []
 
     def test_refuses_and_removes_depth_without_end(self, tmp_path: Path) -> None:
         """Deeper than a path can say: not measured, but removed."""

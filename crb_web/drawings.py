@@ -1,0 +1,128 @@
+"""Pictures of a leaderboard as SVG and PNG, drawn by Vega-Lite inside this process: no network, no browser, no script.
+
+An SVG holds neither styles nor scripts, so it shows under the strictest content security policy, and the same picture
+gives the same bytes. Light and dark are two drawings, because a drawing without styles cannot ask which is wanted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias
+
+from markupsafe import Markup
+
+from crb_core.pictures import Picture
+from crb_web.drawing_specs import body
+from crb_web.show import plain
+
+__all__ = ["Theme", "png", "svg", "told"]
+
+Theme: TypeAlias = Literal["light", "dark"]
+
+_COLOURS: Mapping[str, Mapping[str, str]] = {
+    "light": {
+        "ground": "#ffffff",
+        "text": "#16191d",
+        "quiet": "#50585f",
+        "line": "#d5dbe1",
+        "mark": "#0b5cad",
+        "mark_text": "#ffffff",
+        "second": "#9cc3ea",
+        "empty": "#f3f5f8",
+    },
+    "dark": {
+        "ground": "#14171a",
+        "text": "#e9ecef",
+        "quiet": "#aeb7c0",
+        "line": "#363d44",
+        "mark": "#8fc1ff",
+        "mark_text": "#14171a",
+        "second": "#35597f",
+        "empty": "#1e2328",
+    },
+}
+_SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+_ROOT = re.compile(r"<svg ([^>]*)>")
+_ID = re.compile(r'(?<=\bid=")(?:clip|gradient_)\d+(?=")|(?<=url\(#)(?:clip|gradient_)\d+(?=\))')
+
+
+def svg(picture: Picture, *, theme: Theme = "light", narrow: bool = False, ground: bool = False) -> str:
+    """The picture as a document of its own; ``ground`` fills its background, for use elsewhere than on our pages."""
+    drawn = _drawn(_text(picture, theme, narrow, ground))
+    head = Markup(
+        '<svg {} role="img" aria-labelledby="title text"><title id="title">{}</title><desc id="text">{}</desc>'
+    )
+    match = _ROOT.match(drawn)
+    assert match is not None
+    attributes = Markup(match[1])
+    return str(head.format(attributes, plain(picture.title), told(picture))) + drawn[match.end() :]
+
+
+def png(picture: Picture, *, theme: Theme = "light", scale: float = 2.0) -> bytes:
+    """The picture with its background, ``scale`` pixels for each of the SVG's."""
+    import vl_convert
+
+    return vl_convert.vegalite_to_png(
+        _text(picture, theme, narrow=False, ground=True), scale=scale, allowed_base_urls=[]
+    )
+
+
+def told(picture: Picture) -> str:
+    """The picture in words: every record of it, or why it is empty."""
+    said = [picture.caption]
+    for record in picture.records:
+        figures = ", ".join(
+            f"{name.replace('_', ' ')} {_figure(value)}"
+            for name, value in record.items()
+            if name not in {"place", "agent", "build", "values"} and value is not None
+        )
+        said.append(f"{record['place']} {plain(record['agent'])}: {figures}.")
+    said += [f"{each['place']} {plain(each['agent'])} is absent: {plain(each['reason'])}." for each in picture.absent]
+    return " ".join(said)
+
+
+def _figure(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else plain(value)
+
+
+def _text(picture: Picture, theme: Theme, narrow: bool, ground: bool) -> str:
+    """The specification as JSON."""
+    colours = _COLOURS[theme]
+    spec = {
+        "$schema": _SCHEMA,
+        "background": colours["ground"] if ground else None,
+        "padding": 6,
+        "config": {
+            "aria": False,
+            "font": "Liberation Sans, Arial, sans-serif",
+            "view": {"stroke": colours["line"]},
+            "axis": {
+                "labelColor": colours["text"],
+                "titleColor": colours["text"],
+                "gridColor": colours["line"],
+                "domainColor": colours["quiet"],
+                "tickColor": colours["quiet"],
+                "labelFontSize": 12,
+                "titleFontSize": 13,
+                "titleFontWeight": "normal",
+                "labelLimit": 190,
+            },
+            "legend": {"labelColor": colours["text"], "titleColor": colours["text"], "labelFontSize": 12},
+        },
+        **body(picture, colours, narrow=narrow),
+    }
+    return json.dumps(spec, sort_keys=True)
+
+
+@lru_cache(maxsize=64)
+def _drawn(spec: str) -> str:
+    # A second to import and to start; only pages with pictures need it.
+    import vl_convert
+
+    drawn: str = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
+    # The renderer numbers clips and gradients on and on; from one drawing's view they begin at 1.
+    known: dict[str, str] = {}
+    return _ID.sub(lambda match: known.setdefault(match[0], f"part{len(known) + 1}"), drawn)

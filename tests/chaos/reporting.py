@@ -1,0 +1,72 @@
+"""The marker ``chaos``, and the table of recoveries at the end of a run. tests/conftest.py takes in these hooks."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+__all__ = [
+    "PROPERTY",
+    "pytest_collection_modifyitems",
+    "pytest_configure",
+    "pytest_runtest_logreport",
+    "pytest_terminal_summary",
+    "table",
+]
+
+#: Name of the property in which a test hands on (fault, seconds).
+PROPERTY = "recovered"
+
+_recoveries: list[tuple[str, float]] = []
+
+
+def _long_ones_are_asked_for(config: pytest.Config) -> bool:
+    return "chaos" in str(config.option.markexpr or "")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line("markers", "chaos: a fault of full length; left out unless -m names chaos")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the long fault tests out unless ``-m`` names them; ``pytest_terminal_summary`` says so."""
+    if _long_ones_are_asked_for(config):
+        return
+    out = [item for item in items if item.get_closest_marker("chaos") is not None]
+    if out:
+        config.hook.pytest_deselected(items=out)
+        items[:] = [item for item in items if item.get_closest_marker("chaos") is None]
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Collect what the tests measured, also those that another process ran."""
+    if report.when == "teardown":
+        _recoveries.extend((value[0], value[1]) for name, value in report.user_properties if name == PROPERTY)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """The table of recoveries, and whether the long tests were left out."""
+    if _recoveries:
+        terminalreporter.section("recovery from faults")
+        for line in table(_recoveries):
+            terminalreporter.write_line(line)
+    if not _long_ones_are_asked_for(config):
+        terminalreporter.write_line("The long fault tests (marker chaos) were left out: `make chaos` runs them.")
+
+
+def table(recoveries: Iterable[tuple[str, float]]) -> list[str]:
+    """Lines of fault, times injected and recovered, and the seconds that recovering took."""
+    by_fault: dict[str, list[float]] = {}
+    for fault, seconds in recoveries:
+        by_fault.setdefault(fault, []).append(seconds)
+    lines = [f"{'fault':<46} {'times':>5} {'recovered':>9} {'median s':>8} {'max s':>6}"]
+    for fault, seconds in by_fault.items():
+        recovered = [value for value in seconds if value != float("inf")]
+        median = f"{statistics.median(recovered):8.1f}" if recovered else f"{'–':>8}"
+        longest = f"{max(recovered):6.1f}" if recovered else f"{'–':>6}"
+        lines.append(f"{fault:<46} {len(seconds):>5} {len(recovered):>9} {median} {longest}")
+    return lines

@@ -1,0 +1,89 @@
+"""A store that is locked, full or restarted, and a full disk under the evidence."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.disk import SmallDisk, locked, small_disk
+from tests.chaos.farm import ChaosFarm
+from tests.chaos.invariants import check_end
+from tests.chaos.postgres import OwnPostgres, postgres_server_of_our_own
+
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
+
+Make = Callable[..., ChaosFarm]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    with small_disk(tmp_path / "disk", mib=24) as made:
+        yield made
+
+
+__all__ = ["postgres_server_of_our_own"]
+
+
+def _begin(farm: ChaosFarm) -> None:
+    farm.keep("scheduler")
+    for _ in range(2):
+        farm.keep("worker", "--slots", "1")
+    farm.wait_for_ended(2)
+
+
+def test_the_store_is_locked(make_farm: Make) -> None:
+    """Another process holds the write lock for longer than writers wait for it."""
+    farm = make_farm()
+    _begin(farm)
+    with farm.fault("store locked for 45 s"), locked(farm.home / "crb.sqlite"):
+        time.sleep(45)
+    farm.finish()
+    check_end(farm)
+
+
+def test_the_stores_disk_is_full(make_farm: Make, disk: SmallDisk) -> None:
+    """No block is left on the disk of the store for a while."""
+    farm = make_farm(CRB_STORE_URL=f"sqlite:///{disk.path / 'crb.sqlite'}")
+    with closing(farm):
+        shutil.move(farm.home / "crb.sqlite", disk.path / "crb.sqlite")
+        _begin(farm)
+        with farm.fault("store full for 45 s"):
+            disk.fill()
+            time.sleep(45)
+            disk.empty()
+        farm.finish()
+    check_end(farm)
+
+
+def test_the_evidences_disk_is_full(make_farm: Make, disk: SmallDisk) -> None:
+    """Evidence cannot be written for a while: no finished review is thrown away for it, none runs twice."""
+    farm = make_farm(CRB_EVIDENCE_URL=f"file://{disk.path / 'evidence'}")
+    with closing(farm):
+        _begin(farm)
+        with farm.fault("evidence store full for 45 s"):
+            disk.fill()
+            time.sleep(45)
+            disk.empty()
+        farm.finish()
+    check_end(farm)
+
+
+@pytest.mark.docker
+def test_the_stores_server_is_restarted(make_farm: Make, postgres_server_of_our_own: OwnPostgres) -> None:
+    """PostgreSQL is killed and started again, twice, at the same address."""
+    server = postgres_server_of_our_own
+    farm = make_farm(CRB_STORE_URL=server.url)
+    with closing(farm):
+        _begin(farm)
+        for seconds in (0, 10):
+            with farm.fault("store restarted (PostgreSQL)"):
+                server.kill()
+                time.sleep(seconds)
+                server.start()
+        farm.finish()
+        check_end(farm)
