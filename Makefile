@@ -15,11 +15,13 @@ endif
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
+FUZZ_SECONDS ?= 300
 
 PACKAGES := crb_core crb_worker crb_scheduler crb_cli crb_web
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint type bench base-image test-images clean setup-demo setup-test python
+.PHONY: help demo test test-fast chaos hostile fuzz lint audit type bench base-image test-images egress-image clean \
+	setup-demo setup-test python
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -32,6 +34,18 @@ test: setup-test ## Run all tests; those that need a Docker engine are skipped, 
 
 test-fast: setup-test ## Run the tests that need neither Docker nor much time, on all cores
 	@$(BIN)/python -m pytest -n auto -m "not docker and not slow and not network" $(PYTEST_ARGS)
+
+chaos: setup-test ## Cause every fault on purpose and report how long recovery took; about half an hour
+	@$(BIN)/python -m pytest -m chaos tests/chaos $(PYTEST_ARGS)
+
+hostile: setup-test ## Run agents that try to break out, and print what each tried and what became of it
+	@$(BIN)/python -m tests.hostile.report
+
+fuzz: setup-test ## Damage documents of every format that comes from outside (FUZZ_SECONDS=300)
+	@$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
+
+audit: setup-test ## Ask the advisory databases for what is installed (needs the network)
+	@$(BIN)/pip-audit --local --skip-editable
 
 lint: setup-test ## Check style, imports between rooms, and known security mistakes
 	$(BIN)/ruff check .
@@ -51,6 +65,9 @@ base-image: ## Build the base image of the agents from Debian's packages (needs 
 
 test-images: base-image ## Build the Redis and PostgreSQL images of the tests, for a machine without image registry
 	@docker/test-services/build.sh
+
+egress-image: ## Build the proxy through which agents reach the hosts that they declare
+	@docker/egress/build.sh
 
 clean: ## Remove the environment and caches; results in .crb stay
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -107,24 +108,34 @@ def run_or_leave_to_the_farm(settings: Settings, sweeps: Sequence[str], *, quiet
         raise typer.Exit(SOME_TRIALS_FAILED)
 
 
+def _one_line(text: str) -> str:
+    return plain(text).plain
+
+
 class _RestsError(UnavailableError):
     """A sweep of a local run is paused, so it would never end."""
 
 
 def _check(check: Callable[[], None], store: Store, sweep_id: str, name: str) -> Callable[[], None]:
     """What a local run looks at while it follows a sweep: its own parts, and whether the sweep rests."""
-    from crb_core.store.sweep_limits import why_it_rests
+    from crb_core.store.sweep_limits import why_it_rests, why_no_reviews
 
     looked = float("-inf")
+    is_told = False
 
     def look() -> None:
-        nonlocal looked
+        nonlocal looked, is_told
         check()
         if time.monotonic() - looked < REST_LOOK_SECONDS:
             return
         looked = time.monotonic()
         with store.read() as connection:
             reason = why_it_rests(connection, sweep_id)
+            pause = why_no_reviews(connection)
+        if pause is not None and not is_told:
+            # To standard error: also a run that prints JSON would else stand still without a word.
+            print(f"crb: Reviews pause: {_one_line(pause)}.", file=sys.stderr)
+        is_told = pause is not None
         if reason is not None:
             raise _RestsError(
                 f"The sweep {name} is not over, but nothing of it goes on: {reason}",

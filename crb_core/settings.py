@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import ByteSize, Field, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -90,6 +90,8 @@ class Settings(BaseSettings):
     egress_dns: tuple[IPv4Address, ...] = ()
     #: Private subnets in which a declared host may be, such as that of a model server in the same house.
     egress_reachable: tuple[IPv4Network, ...] = ()
+    #: Reviews pause while a disk that crb writes to has less free; for example 2GiB. 0 never pauses.
+    disk_reserve: Annotated[ByteSize, Field(ge=0)] = ByteSize(1024**3)
     #: Port on which a worker or scheduler serves its metrics; 0 is any free one, and without one it serves none.
     metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = None
     #: Address that metrics are served on.

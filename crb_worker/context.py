@@ -20,6 +20,7 @@ from crb_core.store.steps import AttemptLimits, TakenStep
 from crb_core.store.tables import AttemptRow, SweepRow, core
 from crb_worker.agent_secrets import agent_secrets
 from crb_worker.app import BrokerClient
+from crb_worker.disk_reserve import DiskReserve, disk_folders
 from crb_worker.judge import load_judge
 from crb_worker.judge.base import Judge, JudgeWork, bound
 from crb_worker.judge.rate_limit import BrokerRateLimiter, RateLimiter, RateLimits
@@ -59,6 +60,7 @@ class WorkerContext:
         self.status = WorkerStatus(settings.home_folder)
         self.metrics = worker_metrics()
         self.metrics.watch_disk(settings.home_folder)
+        self.disk = DiskReserve(disk_folders(settings), settings.disk_reserve)
         self.watcher = Watcher(
             store,
             worker,
@@ -68,6 +70,7 @@ class WorkerContext:
             housekeeping_seconds=min(60.0, 2 * settings.lease_seconds),
             status=self.status.read,
             note_store=self.metrics.store_away.note,
+            review_pause=self.disk.reason,
         )
         self._lock = threading.Lock()
         self._sandboxes: dict[str, Sandbox] = {}

@@ -7,7 +7,7 @@ import secrets
 import socket
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -78,7 +78,7 @@ def run_worker(
             quiet=True,
         )
         worker.pool.limit = threads_for(slots)
-        context.watcher.follow_slots(partial(_change_slots, context, worker, slots))
+        context.watcher.follow_orders(partial(_follow_orders, context, worker, dict(slots), slots))
         # Reviews that wait for their turn are handed back instead of begun.
         signals.worker_shutting_down.connect(lambda **_: context.review_gate.close(), weak=False)
         worker.start()
@@ -93,10 +93,25 @@ def run_worker(
         log.info("worker_stopped", worker=name)
 
 
-def _change_slots(context: WorkerContext, worker: Any, slots: dict[str, int], wanted: dict[str, int]) -> None:
-    """Follow an operator. ``slots`` are those in force; what runs is left to end."""
+def _follow_orders(
+    context: WorkerContext,
+    worker: Any,
+    started: Mapping[str, int],
+    slots: dict[str, int],
+    wanted: Mapping[str, int] | None,
+    pause: str | None,
+) -> None:
+    """Follow an operator, and take no reviews while the disk is low.
+
+    ``started`` are the slots of the start, ``slots`` those in force; what runs is left to end.
+    """
+    context.status.take_no_reviews(pause)
+    if pause is not None and Stage.REVIEW.value in started:
+        log.warning("reviews_paused", reason=pause)
     before = dict(slots)
-    after = slots | {queue: count for queue, count in wanted.items() if queue in slots}
+    after = {queue: (wanted or {}).get(queue, count) for queue, count in started.items()}
+    if pause is not None and Stage.REVIEW.value in after:
+        after[Stage.REVIEW.value] = 0
     if after == before:
         return
     with context.store.write() as connection:

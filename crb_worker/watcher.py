@@ -56,6 +56,7 @@ class Watcher:
         housekeeping_seconds: float = 60.0,
         status: Callable[[], dict[str, Any]] | None = None,
         note_store: Callable[[bool], object] = lambda _: None,
+        review_pause: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._store = store
         self._worker = worker
@@ -76,12 +77,16 @@ class Watcher:
         self._last_try = clock()
         self._stoppers = ThreadPoolExecutor(STOPS_AT_ONCE, thread_name_prefix="crb-stopper")
         self._stopping: set[Future[None]] = set()
-        self._slots: dict[str, int] | None = None
-        self._on_slots: Callable[[dict[str, int]], object] | None = None
+        self._review_pause = review_pause
+        self._orders: tuple[dict[str, int] | None, bool] = (None, False)
+        self._on_orders: Callable[[dict[str, int] | None, str | None], object] | None = None
 
-    def follow_slots(self, change: Callable[[dict[str, int]], object]) -> None:
-        """Call ``change`` with the slots by queue name that an operator asks for, whenever they are others."""
-        self._on_slots = change
+    def follow_orders(self, change: Callable[[dict[str, int] | None, str | None], object]) -> None:
+        """Call ``change`` with the slots by queue name that an operator asks for (None: as it started), and with why
+
+        no review may start here (None: they may), whenever either is another.
+        """
+        self._on_orders = change
 
     def start(self) -> None:
         self._thread.start()
@@ -154,9 +159,11 @@ class Watcher:
         for entry in cancelled:
             self._end(entry, Outcome.CANCELLED)
         self._await_stops()
-        if self._on_slots is not None and orders.wanted_slots not in (None, self._slots):
-            self._on_slots(orders.wanted_slots)
-            self._slots = orders.wanted_slots
+        pause = self._review_pause()
+        wanted = (orders.wanted_slots, pause is not None)
+        if self._on_orders is not None and wanted != self._orders:
+            self._on_orders(orders.wanted_slots, pause)
+            self._orders = wanted
 
     def _say(self) -> dict[str, Any] | None:
         """What this worker says of itself; what it cannot say costs no beat."""

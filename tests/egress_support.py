@@ -26,8 +26,8 @@ from crb_worker.sandbox.egress_options import EGRESS_IMAGE, EgressOptions
 REPOSITORY = Path(__file__).resolve().parents[1]
 NET = REPOSITORY / "tests" / "images" / "net"
 LABELS = {"crb.tests": "egress"}
-#: TEST-NET-1 to 3 (RFC 5737).
-_RANGES = [IPv4Network(each) for each in ("203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24")]
+#: TEST-NET-2 (RFC 5737) first: the others of its kind are more often in use inside closed networks.
+_RANGES = [IPv4Network(each) for each in ("198.51.100.0/24", "203.0.113.0/24", "192.0.2.0/24")]
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,14 @@ from typing import Any
 from sqlalchemy import Connection, case, func, select
 
 from crb_core.store.sweeps import find_sweep
-from crb_core.store.tables import AgentBuildRow, StepRow, StepState, SweepBuildRow, SweepState, core
+from crb_core.store.tables import AgentBuildRow, StepRow, StepState, SweepBuildRow, SweepState, WorkerRow, core
 
-__all__ = ["BuildLimits", "SweepLimits", "read_limits", "why_it_rests"]
+__all__ = ["BuildLimits", "SweepLimits", "read_limits", "why_it_rests", "why_no_reviews"]
 
 builds = core(AgentBuildRow)
 steps = core(StepRow)
 sweep_builds = core(SweepBuildRow)
+workers = core(WorkerRow)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,3 +100,10 @@ def why_it_rests(connection: Connection, sweep_id: str) -> str | None:
         f"{build.agent} is paused" + (f" ({build.paused_reason})" if build.paused_reason else "") for build in paused
     )
     return ", ".join(f"agent {agent}" for agent in agents)
+
+
+def why_no_reviews(connection: Connection) -> str | None:
+    """Why the worker that was started last takes no reviews, as it said itself; None while it does."""
+    status = connection.execute(select(workers.c.status).order_by(workers.c.started_at.desc()).limit(1)).scalar()
+    reason = (status or {}).get("takes_no_reviews")
+    return None if reason is None else str(reason)

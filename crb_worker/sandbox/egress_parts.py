@@ -112,7 +112,7 @@ class Proxy:
             host_config = api.create_host_config(
                 network_mode=outside,
                 read_only=True,
-                tmpfs={"/run/crb": f"mode=0700,uid={_PROXY_USER},gid={_PROXY_USER},size=8m", "/tmp": "size=16m"},
+                tmpfs={"/run/crb": f"mode=0700,uid={_PROXY_USER},gid={_PROXY_USER},size=8m"},
                 cap_drop=["ALL"],
                 security_opt=["no-new-privileges"],
                 # It stands in several networks and must not be a way from one into another.

@@ -6,8 +6,13 @@ import time
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select, update
 
-__all__ = ["FalseClock"]
+from crb_core.store.tables import StepState
+from tests.chaos.farm import ChaosFarm
+from tests.e2e.farm import steps
+
+__all__ = ["FalseClock", "step_the_clock_back"]
 
 
 class FalseClock:
@@ -41,3 +46,14 @@ class FalseClock:
         new = self._file.with_suffix(".new")
         new.write_text(f"{self._ahead:+d}\n")
         new.rename(self._file)
+
+
+def step_the_clock_back(farm: ChaosFarm, clock: FalseClock) -> None:
+    """An hour, while a step backs off and another's message is lost: what is timed must not wait for the hour."""
+    with farm.store.write() as connection:
+        waiting = connection.execute(select(steps.c.id).where(steps.c.state == StepState.READY.value)).scalars().all()
+        connection.execute(update(steps).where(steps.c.id == waiting[-1]).values(not_before=clock.now() + 5))
+    with farm.fault("clock stepped back an hour"):
+        farm.wait_for_steps_in_flight()
+        clock.step(-3600)
+        farm.broker.flush()

@@ -21,6 +21,8 @@ BUNDLED = ("--agent", "minimal", "--agent", "recorded-eager", "--judge", "offlin
 SHORT = (*BUNDLED, "--subset", "smoke", "--rounds", "2")
 
 Settings = dict[str, str]
+#: Stands between two ``crb sweep start`` that extend one sweep.
+AND = "and"
 _START = ("sweep", "start", "--name", "chaos")
 #: Settings that decide what is planned, beside those that decide where it is stored.
 _OF_THE_PLAN = ("CRB_RUNNER", "CRB_BASE_IMAGE", "DOCKER_HOST")
@@ -49,18 +51,27 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Planned]:
     return plan
 
 
+def _starts(arguments: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """The commands that plan a sweep: ``AND`` stands between the arguments of two of them."""
+    if AND not in arguments:
+        return [(*_START, *arguments)]
+    place = arguments.index(AND)
+    return [(*_START, *arguments[:place]), *_starts(arguments[place + 1 :])]
+
+
 def _plan(folder: Path, arguments: tuple[str, ...], settings: Settings) -> Planned:
-    start = (*_START, *arguments)
     calm, home = folder / "calm", folder / "home"
-    ran = crb(*start, home=calm, timeout=900, **settings)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    for start in _starts(arguments):
+        ran = crb(*start, home=calm, timeout=900, **settings)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
     broker = OwnBroker(folder / "broker")
     broker.start()
     try:
         home.mkdir()
         copy_home(calm / "snapshots", home / "snapshots")
-        only_planned = crb(*start, home=home, CRB_BROKER_URL=broker.url, **settings)
-        assert only_planned.returncode == 0, only_planned.stderr
+        for start in _starts(arguments):
+            only_planned = crb(*start, home=home, CRB_BROKER_URL=broker.url, **settings)
+            assert only_planned.returncode == 0, only_planned.stderr
     finally:
         broker.close()
     return Planned(home, totals(calm, "chaos"))
@@ -82,8 +93,9 @@ def make_farm(
         broker.start()
         farms.append(ChaosFarm(home=home, broker=broker, settings=settings, undisturbed=plan.undisturbed))
         if settings.get("CRB_STORE_URL", "").startswith("postgresql"):
-            ran = farms[-1].crb(*_START, *arguments)
-            assert ran.returncode == 0, ran.stderr
+            for start in _starts(arguments):
+                ran = farms[-1].crb(*start)
+                assert ran.returncode == 0, ran.stderr
         return farms[-1]
 
     yield make

@@ -17,9 +17,11 @@ import docker
 import docker.errors
 import pytest
 
+from crb_core.settings import Settings
+from tests.chaos.farm import ChaosFarm
 from tests.e2e.farm import wait_for
 
-__all__ = ["EMPTY_IMAGE", "OwnEngine", "agent_for_containers", "own_engine"]
+__all__ = ["EMPTY_IMAGE", "OwnEngine", "agent_for_containers", "own_engine", "remove_a_container", "running_containers"]
 
 #: What stands for the base image in an engine of the tests' own: the agent here needs none.
 EMPTY_IMAGE = "crb/empty"
@@ -73,6 +75,9 @@ class OwnEngine:
         with (folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [
+                    # In a network namespace of its own: at its start an engine without a bridge removes docker0, and so
+                    # the default network of the engine beside it.
+                    *("unshare", "--net", "--"),
                     *("dockerd", "-H", self.url, "--data-root", str(folder / "data"), "--bridge=none"),
                     *("--exec-root", str(folder / "exec"), "--pidfile", str(folder / "engine.pid")),
                     *("--iptables=false", "--ip-forward=false", "--ip-masq=false"),
@@ -130,3 +135,27 @@ def own_engine() -> Iterator[OwnEngine]:
             if path.startswith(f"{folder}/"):
                 subprocess.run(["umount", "--lazy", path], check=False)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def running_containers(farm: ChaosFarm) -> list[str]:
+    """Ids of the running containers of a farm's attempts."""
+    url = farm.settings.get("DOCKER_HOST")
+    client = docker.DockerClient(base_url=url) if url else docker.from_env()
+    ours = {"label": f"crb.farm={Settings(home=farm.home).farm}"}
+    try:
+        return [container.id for container in client.containers.list(filters=ours)]
+    except docker.errors.DockerException:
+        return []
+    finally:
+        client.close()
+
+
+def remove_a_container(farm: ChaosFarm) -> None:
+    """As a person does who cleans up too much."""
+    client = docker.from_env()
+    try:
+        with farm.fault("container removed from outside"):
+            victim = wait_for(lambda: running_containers(farm), every=0.05)[0]
+            client.api.remove_container(victim, force=True)
+    finally:
+        client.close()

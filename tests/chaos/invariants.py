@@ -114,4 +114,4 @@ def check_nothing_is_left(farm: ChaosFarm, *, containers: bool = False) -> None:
     wait_for(lambda: not left(), seconds=90)
     farm.close()
     assert left() == []
-    wait_for(lambda: not processes_with(str(farm.home)), seconds=20)
+    wait_for(lambda: not processes_with(str(farm.home)), seconds=60)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator
 from typing import Any
 
@@ -53,7 +54,12 @@ def postgres_server_of_our_own() -> Iterator[OwnPostgres]:
     testcontainers_config.ryuk_disabled = True
     # A port that Docker chose would be another one after a restart.
     container = PostgresContainer(
-        os.environ.get("CRB_TEST_POSTGRES_IMAGE", "postgres:16-alpine"), username="crb", dbname="crb", driver="psycopg"
+        os.environ.get("CRB_TEST_POSTGRES_IMAGE", "postgres:16-alpine"),
+        username="crb",
+        # Its port may be open to the machine's neighbours.
+        password=secrets.token_hex(8),
+        dbname="crb",
+        driver="psycopg",
     ).with_bind_ports(5432, free_port())
     started = start_container(container)
     try:

@@ -6,26 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import select
 
-from crb_core.store.tables import StepState
-from tests.chaos.clock import FalseClock
+from tests.chaos.clock import FalseClock, step_the_clock_back
 from tests.chaos.farm import ChaosFarm
 from tests.chaos.invariants import check_end
-from tests.e2e.farm import attempts, steps
+from tests.e2e.farm import attempts
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
-
-
-def step_the_clock_back(farm: ChaosFarm, clock: FalseClock) -> None:
-    """An hour, while a step backs off and another's message is lost: what is timed must not wait for the hour."""
-    with farm.store.write() as connection:
-        waiting = connection.execute(select(steps.c.id).where(steps.c.state == StepState.READY.value)).scalars().all()
-        connection.execute(update(steps).where(steps.c.id == waiting[-1]).values(not_before=clock.now() + 5))
-    with farm.fault("clock stepped back an hour"):
-        farm.wait_for_steps_in_flight()
-        clock.step(-3600)
-        farm.broker.flush()
 
 
 def test_the_clock_is_stepped_back(make_farm: Callable[..., ChaosFarm], tmp_path: Path) -> None:

@@ -6,14 +6,18 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
-import docker
-import docker.errors
 import pytest
 from sqlalchemy import func, select
 
-from crb_core.settings import Settings
 from tests.chaos.dying import CONTAINER_POINTS
-from tests.chaos.engine import EMPTY_IMAGE, OwnEngine, agent_for_containers, own_engine
+from tests.chaos.engine import (
+    EMPTY_IMAGE,
+    OwnEngine,
+    agent_for_containers,
+    own_engine,
+    remove_a_container,
+    running_containers,
+)
 from tests.chaos.farm import ChaosFarm
 from tests.chaos.invariants import check_end
 from tests.e2e.farm import attempts, wait_for
@@ -34,30 +38,6 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
 def engine() -> Iterator[OwnEngine]:
     with own_engine() as started:
         yield started
-
-
-def running_containers(farm: ChaosFarm) -> list[str]:
-    """Ids of the running containers of a farm's attempts."""
-    url = farm.settings.get("DOCKER_HOST")
-    client = docker.DockerClient(base_url=url) if url else docker.from_env()
-    ours = {"label": f"crb.farm={Settings(home=farm.home).farm}"}
-    try:
-        return [container.id for container in client.containers.list(filters=ours)]
-    except docker.errors.DockerException:
-        return []
-    finally:
-        client.close()
-
-
-def remove_a_container(farm: ChaosFarm) -> None:
-    """As a person does who cleans up too much."""
-    client = docker.from_env()
-    try:
-        with farm.fault("container removed from outside"):
-            victim = wait_for(lambda: running_containers(farm), every=0.05)[0]
-            client.api.remove_container(victim, force=True)
-    finally:
-        client.close()
 
 
 def test_a_container_removed_from_outside(make_farm: Make, sweep: tuple[str, ...]) -> None:

@@ -8,16 +8,17 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.chaos.conftest import BUNDLED
+from tests.chaos.conftest import AND, BUNDLED
 from tests.chaos.disk import locked
 from tests.chaos.farm import ChaosFarm, Supervised
 from tests.chaos.invariants import check_end
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(2400)]
 
-#: 2 agents x 10 pull requests x 10 rounds.
-TWO_HUNDRED_TRIALS = (*BUNDLED, "--limit", "10", "--rounds", "10")
-TRIALS = 200
+#: Three agents over 15 pull requests in 3 rounds (more were not recorded), and 5 more rounds of one of them.
+MORE_ROUNDS = ("--agent", "minimal", "--judge", "offline", "--judge", "reference", "--rounds", "8")
+TWO_HUNDRED_TRIALS = (*BUNDLED, "--agent", "recorded-careful", "--rounds", "3", AND, *MORE_ROUNDS)
+TRIALS = 210
 
 
 class Faults:

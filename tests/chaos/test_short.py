@@ -11,17 +11,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from tests.chaos.clock import FalseClock
+from tests.chaos.clock import FalseClock, step_the_clock_back
 from tests.chaos.disk import locked, small_disk
 from tests.chaos.dying import SCHEDULER_POINTS, WORKER_POINTS
-from tests.chaos.engine import agent_for_containers
+from tests.chaos.engine import agent_for_containers, remove_a_container
 from tests.chaos.farm import ChaosFarm
 from tests.chaos.invariants import check_end
-from tests.chaos.test_clock import step_the_clock_back
-from tests.chaos.test_engine import remove_a_container
 from tests.e2e.farm import attempts
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 Make = Callable[..., ChaosFarm]
 

@@ -97,16 +97,17 @@ def test_slots_are_followed_until_they_are_in_force(tmp_path: Path) -> None:
         connection.execute(
             insert(workers).values(name="w", host="h", pid=1, beat=0, slots={"review": 1}, started_at="x")
         )
-    watcher = Watcher(store, "w", 5.0)
-    followed: list[dict[str, int]] = []
+    pause: list[str | None] = [None]
+    watcher = Watcher(store, "w", 5.0, review_pause=lambda: pause[0])
+    followed: list[tuple[dict[str, int] | None, str | None]] = []
     is_broken = True
 
-    def follow(slots: dict[str, int]) -> None:
+    def follow(slots: dict[str, int] | None, paused: str | None) -> None:
         if is_broken:
             raise RuntimeError
-        followed.append(slots)
+        followed.append((slots, paused))
 
-    watcher.follow_slots(follow)
+    watcher.follow_orders(follow)
     watcher.look()
     with store.write() as connection:
         set_worker_slots(connection, "w", review=3, actor="a test")
@@ -115,7 +116,15 @@ def test_slots_are_followed_until_they_are_in_force(tmp_path: Path) -> None:
     is_broken = False
     watcher.look()
     watcher.look()
-    assert followed == [{"review": 3}]
+    assert followed == [({"review": 3}, None)]
+    pause[0] = "the disk is low"
+    watcher.look()
+    # A reason with other figures in it is no other order.
+    pause[0] = "the disk is lower"
+    watcher.look()
+    pause[0] = None
+    watcher.look()
+    assert followed[1:] == [({"review": 3}, "the disk is low"), ({"review": 3}, None)]
     store.close()
 
 

@@ -17,7 +17,7 @@ from tests.e2e.test_docker import REVIEW, _agent, docker_running
 attempts = core(AttemptRow)
 steps = core(StepRow)
 
-pytestmark = [pytest.mark.docker, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(400)]
 
 #: Waits for minutes at its first attempt, so that only a cancel ends it.
 STUBBORN = f'[ "$RB_ATTEMPT" = 1 ] && sleep 600\n{REVIEW}'
@@ -90,11 +90,13 @@ def test_slots_limits_and_pauses_of_a_running_farm(farm: Farm, tmp_path: Path) -
     farm.start("worker", "--slots", "1")
     name = wait_for(lambda: [each["worker"] for each in _json(farm, "workers", "list", "--no-wait")["workers"]])[0]
 
-    def in_flight() -> int:
+    def in_flight(*states: str) -> int:
         with store.read() as connection:
             return int(
                 connection.execute(
-                    select(func.count()).where(steps.c.stage == "review", steps.c.state.in_(["queued", "running"]))
+                    select(func.count()).where(
+                        steps.c.stage == "review", steps.c.state.in_(states or ("queued", "running"))
+                    )
                 ).scalar_one()
             )
 
@@ -116,7 +118,7 @@ def test_slots_limits_and_pauses_of_a_running_farm(farm: Farm, tmp_path: Path) -
     wait_for(lambda: in_flight() > 2, every=0.02)
 
     assert _json(farm, "workers", "set", name[:-2], "--review-slots", "0")["after"]["review"] == 0
-    wait_for(lambda: slots() == 0 and docker_running(farm.home) == [] and in_flight() == 0)
+    wait_for(lambda: slots() == 0 and docker_running(farm.home) == [] and in_flight("running") == 0)
     ended = farm.progress(store, "many").ended
 
     assert farm.crb("sweep", "pause", "many", "--agent", "brief", "--reason", "a rate limit").returncode == 0
@@ -125,7 +127,7 @@ def test_slots_limits_and_pauses_of_a_running_farm(farm: Farm, tmp_path: Path) -
     shown = farm.crb("sweep", "show", "many").stdout
     assert "agent brief: paused (a rate limit)" in shown
     assert "paused (a rate limit)" in farm.crb("sweep", "list").stdout
-    assert (in_flight(), farm.progress(store, "many").by_state.get("reviewing")) == (0, None)
+    assert in_flight("running") == 0
 
     assert farm.crb("sweep", "resume", "many", "--agent", "brief").returncode == 0
     wait_for(lambda: farm.progress(store, "many").ended >= ended + 2)
@@ -137,7 +139,5 @@ def test_slots_limits_and_pauses_of_a_running_farm(farm: Farm, tmp_path: Path) -
     with store.read() as connection:
         phases = connection.execute(select(attempts.c.phases_ms).where(attempts.c.outcome == "succeeded")).scalars()
         for each in phases:
-            assert each is not None
-            # Where the machine's clock was set back in between, the time in the queue is unknown.
-            assert {"snapshot", "prepare", "collect", "teardown"} <= set(each) <= {"queue", *each}
+            assert {"queue", "snapshot", "prepare", "collect", "teardown"} <= set(each or {})
     store.close()
