@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,10 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from crb_cli.output import plain
+from crb_core.time_words import time_text
 from crb_scheduler.progress import SweepCounts, SweepProgress, TrialState
 from crb_scheduler.progress_parts import HeatMapRow, RunningTrial, WorkerState
 
-__all__ = ["Canvas", "counts_table", "failure_lines", "one_line", "picture", "time_text"]
+__all__ = ["Canvas", "counts_table", "failure_lines", "one_line", "picture"]
 
 #: Colour of each state; the letters and shades say the same without it.
 _STYLES = {
@@ -45,6 +47,8 @@ _SHADES, _ASCII_SHADES = "░▒▓", "-=+"
 _FIXED_LINES = 9
 _LONGEST_NAME = 18
 _LOW_TERMINAL = 40
+#: Columns of a worker's reason, indented below it.
+_REASON_COLUMNS = 74
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,20 +130,6 @@ def one_line(progress: SweepProgress) -> str:
     states = ", ".join(f"{count} {state}" for state, count in sorted(progress.by_state.items()))
     said = f"{progress.name}: {progress.ended}/{progress.trials} trials ended ({states})"
     return plain(said if progress.finished else f"{said}; {_pace(progress)}").plain
-
-
-def time_text(seconds: float) -> str:
-    """``40 s``, ``4 min 05 s``, ``25 min``, ``2 h 10 min``, ``3 d 4 h``."""
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    if 600 <= whole < 3600:
-        return f"{whole / 60:.0f} min"
-    if whole < 600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    if whole < 86_400:
-        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
 
 
 def _pace(progress: SweepProgress) -> str:
@@ -309,6 +299,12 @@ def _worker_lines(progress: SweepProgress, canvas: Canvas, *, limit: int | None)
         load = f"not heard of for {time_text(worker.silent_seconds)}" if silent else _load(worker)
         line = canvas.text(f"  {_cut(worker.name, 26, canvas):<26} {held:<21} {load}", "red" if silent else "")
         lines.append(line)
+        if not silent and (reason := (worker.status or {}).get("takes_no_reviews")) is not None:
+            # Whole, over as many lines as it needs: it says what to do.
+            lines += [
+                canvas.text(f"    {part}", "yellow")
+                for part in textwrap.wrap(plain(f"takes no reviews: {reason}").plain, _REASON_COLUMNS)
+            ]
     if len(shown) < len(workers):
         rest = workers[len(shown) :]
         held_steps = sum(sum(worker.running.values()) for worker in rest)
@@ -335,8 +331,6 @@ def _load(worker: WorkerState) -> str:
         parts.append(f"mem {memory:.0f}%")
     if (free := status.get("disk_free_bytes")) is not None:
         parts.append(f"disk {free / 1e9:.0f} GB")
-    if (reason := status.get("takes_no_reviews")) is not None:
-        parts.insert(0, f"takes no reviews: {reason}")
     return " ".join(parts) if parts else "nothing said yet"
 
 

@@ -21,7 +21,7 @@ from crb_web.comparisons import Comparisons
 from crb_web.guard import HEADERS, Guard
 from crb_web.sources import Sources
 
-__all__ = ["LOOPBACK", "create_app"]
+__all__ = ["LOOPBACK", "create_app", "reading_app"]
 
 #: Names of this machine for itself.
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
@@ -31,6 +31,13 @@ _log = logging.getLogger("crb.web")
 
 def create_app(settings: Settings, *, hosts: Collection[str] = LOOPBACK) -> FastAPI:
     """The application over the store and evidence of ``settings``; it answers for ``hosts`` only."""
+    app = reading_app(settings)
+    app.add_middleware(Guard, hosts=hosts)
+    return app
+
+
+def reading_app(settings: Settings) -> FastAPI:
+    """Every page and document, without the guard: what ``crb export site`` asks, in this process."""
     sources = Sources(settings.resolved_store_url, settings.resolved_evidence_url)
     boards = Boards(sources)
 
@@ -59,7 +66,6 @@ def create_app(settings: Settings, *, hosts: Collection[str] = LOOPBACK) -> Fast
     app.include_router(pages.router)
     for page in (leaderboard_pages, compare_page, judge_page, pull_request_page, trial_page):
         app.include_router(page.router)
-    app.add_middleware(Guard, hosts=hosts)
     app.add_exception_handler(CrbError, _of_ours)
     app.add_exception_handler(RequestValidationError, _of_validation)
     app.add_exception_handler(HTTPException, _of_routing)

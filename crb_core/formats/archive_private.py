@@ -12,6 +12,8 @@ __all__ = ["Private"]
 
 _GONE = "<folder of the exporting machine>"
 _HIDDEN = "<secret>"
+#: Where a system's own packages are: names nobody, and stands in many a message.
+_NOT_PRIVATE = frozenset({"/", ".", "/usr", "/usr/local"})
 #: A value shorter than this is no usable secret and may occur anywhere.
 _MIN_SECRET = 8
 
@@ -22,7 +24,7 @@ class Private:
     def __init__(self, folders: Iterable[Path], secrets: Iterable[str] = ()) -> None:
         paths = {str(path) for folder in folders for path in (folder, folder.resolve())}
         # Longest first, so that a folder inside another is replaced as a whole.
-        usable = sorted((path for path in paths if path not in {"/", "."}), key=len, reverse=True)
+        usable = sorted((path for path in paths if path not in _NOT_PRIVATE), key=len, reverse=True)
         self._folders = re.compile(
             "|".join(rf"(?<![\w./-]){re.escape(path)}(?![\w-])" for path in usable) if usable else r"(?!)"
         )

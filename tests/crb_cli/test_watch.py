@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from crb_cli.watch_view import Canvas, one_line, picture, time_text
+from crb_cli.watch_view import Canvas, one_line, picture
 from crb_core.agent import Outcome
 from crb_core.store import Store, open_store
 from crb_scheduler.estimate import Estimate
@@ -202,10 +202,11 @@ def test_a_silent_worker_and_one_that_takes_no_reviews_say_so() -> None:
         ),
     )
     lines = draw(progress({("lint", 1): "w"}, workers=workers))
-    told = [line.split() for line in lines[-3:]]
+    told = [line.split() for line in lines[-4:]]
     assert told[0] == ["one", "review", "1/2", "judge", "0/2", "cpu", "7%", "mem", "30%", "disk", "2", "GB"]
     assert " ".join(told[1]) == "two review 0/2 judge 0/2 not heard of for 1 min 15 s"
-    assert " ".join(told[2]).startswith("three review 0/2 judge 0/2 takes no reviews: disk")
+    assert " ".join(told[2]).startswith("three review 0/2 judge 0/2 cpu 7%")
+    assert " ".join(told[3]) == "takes no reviews: disk"
 
 
 @pytest.mark.parametrize(

@@ -46,13 +46,13 @@ def test_reviews_pause_and_go_on(tmp_path: Path) -> None:
             begun = crb(
                 "sweep", "start", "--agent", "minimal", "--subset", "smoke", "--rounds", "1", home=home, **environment
             )
-            assert begun.returncode == 0, begun.stderr
-            watched = crb("sweep", "watch", "small", "--once", home=home, **environment)
-            assert "CRB_DISK_RESERVE" in watched.stdout.replace("\n", " ")
+            assert begun.returncode == 0, begun.stdout + begun.stderr
+            watched = crb("sweep", "watch", "showcase", "--once", home=home, **environment)
+            assert "set CRB_DISK_RESERVE" in " ".join(watched.stdout.split())
             with store.read() as connection:
                 assert connection.execute(select(attempts.c.id)).all() == []
             ballast.unlink()
-            ended = crb("sweep", "watch", "small", home=home, **environment)
+            ended = crb("sweep", "watch", "showcase", home=home, **environment)
             assert ended.returncode == 0, ended.stdout + ended.stderr
             assert why() is None
             check_every_trial_is_whole(store)

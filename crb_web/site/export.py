@@ -1,0 +1,250 @@
+"""Writes a site: asks the pages of a store that does not change, exchanges their links, and keeps what they name."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import posixpath
+import sqlite3
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from fastapi import FastAPI
+
+from crb_core.errors import CrbError, InputError, StoreError
+from crb_core.formats.archive_private import Private
+from crb_core.formats.archive_tar import content_digest
+from crb_core.settings import Settings
+from crb_core.store.audit_findings import pull_request_record
+from crb_core.store.content import board_content
+from crb_web.app import reading_app
+from crb_web.pages import render
+from crb_web.pull_request_page import MOST_CARDS
+from crb_web.site.addresses import Addresses, Target
+from crb_web.site.choices import choice
+from crb_web.site.folder import SiteFolder, site_folder
+from crb_web.site.in_process import ask
+from crb_web.site.markup import Form, Link, Page, parsed
+from crb_web.site.plan import TOP_BUILDS, SitePlan, planned
+from crb_web.site.stored import StoredFiles
+from crb_web.sources import Sources
+
+__all__ = ["ExportedSite", "export_site"]
+
+#: As strict as the server's header; a page of a site has no script and no form, and ``frame-ancestors`` needs a header.
+POLICY = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'none'; base-uri 'none'"
+_HEAD = f"""
+<meta http-equiv="content-security-policy" content="{POLICY}">
+<meta name="referrer" content="no-referrer">"""
+_NEEDS_SERVER = "Not in this site; `crb serve` shows it"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportedSite:
+    """What was written. ``missing`` and ``withheld`` are SHA-256 of blobs that pages name and the site does not hold."""
+
+    content_sha256: str
+    files: int
+    bytes: int
+    pages: int
+    missing: tuple[str, ...]
+    withheld: tuple[str, ...]
+
+
+def export_site(
+    settings: Settings, private: Private, target: Path, progress: Callable[[int, int], None] = lambda _done, _known: None
+) -> ExportedSite:
+    """Write every page of the store to the folder ``target``; the same store gives the same bytes.
+
+    ``progress`` is told how many pages are written, and of how many known ones. InputError where ``target`` is taken or
+    cannot be written, or where there is no sweep; StoreError where the store cannot be read.
+    """
+    with site_folder(target) as folder:
+        app = reading_app(_still(settings, folder.scratch))
+        return asyncio.run(_write(app, folder, private, progress))
+
+
+def _still(settings: Settings, scratch: Path) -> Settings:
+    """The settings of a store that stays as it is: of a SQLite file a copy."""
+    given = Sources(settings.resolved_store_url, settings.resolved_evidence_url)
+    try:
+        store = given.store()
+        if not store.is_sqlite:
+            return settings
+        copy = scratch / "store.sqlite"
+        connection = store.engine.raw_connection()
+        try:
+            source = connection.driver_connection
+            assert isinstance(source, sqlite3.Connection)
+            with sqlite3.connect(copy) as into:
+                source.backup(into)
+            into.close()
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise StoreError(f"The store cannot be copied: {error}", remedy="Free space beside the folder") from None
+    finally:
+        given.close()
+    return settings.model_copy(
+        update={"store_url": f"sqlite:///{copy}", "evidence_url": settings.resolved_evidence_url}
+    )
+
+
+async def _write(
+    app: FastAPI, folder: SiteFolder, private: Private, progress: Callable[[int, int], None]
+) -> ExportedSite:
+    async with app.router.lifespan_context(app):
+        plan = planned(app.state.boards)
+        if not plan.sweeps:
+            raise InputError("the store holds no sweep", remedy="Run `crb demo` or start a sweep first")
+        before = _contents(app.state.sources, plan)
+        site = _Site(app, plan, folder, private, progress)
+        await site.write()
+        if _contents(app.state.sources, plan) != before:
+            raise StoreError(
+                "The store changed while the site was written",
+                remedy="Export it again when its sweeps have ended or are paused",
+            )
+    return ExportedSite(
+        content_sha256=content_digest({path: digest for path, (_, digest) in folder.files.items()}),
+        files=len(folder.files) + 1,
+        bytes=sum(size for size, _ in folder.files.values()),
+        pages=site.written,
+        missing=tuple(sorted(site.stored.missing)),
+        withheld=tuple(sorted(site.stored.withheld)),
+    )
+
+
+def _contents(sources: Sources, plan: SitePlan) -> list[Any]:
+    """Changes where a record behind a leaderboard does."""
+    with sources.store().read() as connection:
+        return [
+            board_content(connection, sweep.id, judge.judge_id) for sweep in plan.sweeps for judge in sweep.judges
+        ]
+
+
+class _Site:
+    """Goes from the pages of the plan to all that they link to, one sweep after the other."""
+
+    def __init__(
+        self,
+        app: FastAPI,
+        plan: SitePlan,
+        folder: SiteFolder,
+        private: Private,
+        progress: Callable[[int, int], None],
+    ) -> None:
+        self._app = app
+        self._plan = plan
+        self._folder = folder
+        self._private = private
+        self._progress = progress
+        self._queue: deque[Target] = deque()
+        self._known: set[str] = set()
+        self._rounds: dict[tuple[str, str, str], tuple[bool, dict[tuple[str, int], int]]] = {}
+        self.addresses = Addresses(plan, lambda sweep, key, judge: self._pull_request(sweep, key, judge)[0])
+        self.stored = StoredFiles(app, folder, private)
+        self.written = 0
+
+    async def write(self) -> None:
+        """Every page, and the contents at the end."""
+        for sweep in self._plan.sweeps:
+            for target in self.addresses.pages(sweep):
+                self._need(target)
+                # Pages of one judge together, so that its findings are loaded once.
+                while self._queue:
+                    await self._write_page(self._queue.popleft())
+        contents = self.addresses.target("/contents")
+        assert contents is not None
+        self._need(contents)
+        while self._queue:
+            await self._write_page(self._queue.popleft())
+
+    def _need(self, target: Target) -> None:
+        if target.path not in self._known:
+            self._known.add(target.path)
+            # A page of contents says what was written before it.
+            self._queue.append(target)
+
+    async def _write_page(self, target: Target) -> None:
+        if target.page == "contents":
+            source = bytes(render("site_contents.html", plan=self._plan, top=TOP_BUILDS, pages=self.written).body)
+        else:
+            answer = await ask(self._app, target.address)
+            if answer.status >= 500:
+                raise StoreError(f"The page {target.address} cannot be made", remedy="`crb serve` says why")
+            source = answer.body
+        data = self.addresses.target(target.data)
+        has_data = data is not None and (await self.stored.stored(data)).path is not None
+        page = parsed(source.decode("utf-8")).completed(
+            lambda form: self._choice(target, form),
+            {
+                ("title", False): parsed(_HEAD + "\n"),
+                ("main", True): parsed(_text("site_end.html", data=target.data if has_data else None)),
+            },
+        )
+        links = {address: await self._link(address, target) for address in page.addresses}
+        self._folder.add(target.path, page.written(links.__getitem__, self._private.text).encode("utf-8"))
+        self.written += 1
+        self._progress(self.written, len(self._known))
+
+    def _choice(self, target: Target, form: Form) -> Page:
+        many = bool(target.key) and self._pull_request(target.sweep.id if target.sweep else "", target.key, target.judge)[0]
+        found = choice(self._plan, target, form, too_many=many)
+        return parsed("" if found is None else _text("site_choice.html", choice=found))
+
+    async def _link(self, address: str, base: Target) -> Link:
+        """What an address on a page becomes there."""
+        if address.startswith("#"):
+            return Link(address)
+        parts = urlsplit(urljoin(base.address, address))
+        if parts.scheme or parts.netloc:
+            return Link(None, "Elsewhere")
+        wanted = parts.path + (f"?{parts.query}" if parts.query else "")
+        target = self.addresses.target(wanted)
+        if target is None:
+            return Link(None, _NEEDS_SERVER)
+        if target.kind == "page":
+            self._need(target)
+            fragment = self._fragment(target, wanted, parts.fragment)
+            return Link(_relative(target.path, base.path) + (f"#{fragment}" if fragment else ""))
+        stored = await self.stored.stored(target)
+        return Link(None, stored.reason) if stored.path is None else Link(_relative(stored.path, base.path))
+
+    def _fragment(self, target: Target, wanted: str, fragment: str) -> str:
+        """A round of one build is on a page of all builds its trial."""
+        if target.page != "pull request" or target.build or not fragment.startswith("round-"):
+            return fragment
+        from urllib.parse import parse_qs
+
+        build = parse_qs(urlsplit(wanted).query).get("build", [""])[0]
+        number = fragment.removeprefix("round-")
+        assert target.sweep is not None
+        trials = self._pull_request(target.sweep.id, target.key, target.judge)[1]
+        trial = trials.get((build, int(number))) if number.isdecimal() else None
+        return "" if trial is None else f"trial-{trial}"
+
+    def _pull_request(self, sweep: str, key: str, judge: str) -> tuple[bool, dict[tuple[str, int], int]]:
+        """Whether one page is too small for its findings, and its trials by build and round."""
+        name = (sweep, key, judge)
+        if name not in self._rounds:
+            with self._app.state.sources.store().read() as connection:
+                found = pull_request_record(connection, sweep, key, judge)
+            trials = [] if found is None else found["trials"]
+            self._rounds[name] = (
+                sum(len(each["candidates"]) for each in trials) > MOST_CARDS,
+                {(each["build"], each["round"]): each["trial"] for each in trials},
+            )
+        return self._rounds[name]
+
+
+def _relative(path: str, base: str) -> str:
+    return posixpath.relpath(path, posixpath.dirname(base) or ".")
+
+
+def _text(template: str, **values: Any) -> str:
+    return bytes(render(template, **values).body).decode("utf-8")

@@ -1,0 +1,158 @@
+"""A real browser over a real server: nothing may leave this machine, fail in a script, or be blocked by the policy."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from tests.browser.stores import everything, made_once
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+#: The sandbox needs user namespaces, which containers and root seldom have.
+FLAGS = (
+    "--no-sandbox",
+    "--no-first-run",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-sync",
+    # No name is resolved, whoever asks.
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+)
+#: What the browser itself reports of an answer that is an error.
+_ANSWERED = re.compile(r"^Failed to load resource: the server responded with a status of [45]\d\d")
+
+
+@contextmanager
+def served(home: Path) -> Iterator[str]:
+    """The origin of a running ``crb serve``, as a user starts it."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "crb_cli", "serve", "--port", "0"],
+        env={"CRB_HOME": str(home), "PATH": "/usr/bin:/bin"},
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        found = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
+        assert found is not None
+        yield found.group()
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@dataclass
+class Tabs:
+    """Opens pages, and remembers what must not happen in any of them."""
+
+    browser: Browser
+    origin: str
+    outside: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    dialogs: list[str] = field(default_factory=list)
+    _contexts: list[BrowserContext] = field(default_factory=list)
+
+    def open(self, path: str = "", *, width: int = 1280, height: int = 900, scheme: str = "light", **more: Any) -> Page:
+        """A page in a context of its own; ``more`` goes to the context."""
+        context = self.browser.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme="dark" if scheme == "dark" else "light",
+            service_workers="block",
+            **more,
+        )
+        context.set_default_timeout(60_000)
+        self._contexts.append(context)
+        context.route(lambda address: not address.startswith(f"{self.origin}/"), self._refuse)
+        context.on("console", lambda message: self._hear(message.type, message.text))
+        context.on("weberror", lambda error: self.said.append(str(error.error)))
+        context.on("dialog", self._dismiss)
+        page = context.new_page()
+        if path:
+            page.goto(self.origin + path)
+        return page
+
+    def _refuse(self, route: Any) -> None:
+        self.outside.append(route.request.url)
+        route.abort()
+
+    def _hear(self, kind: str, text: str) -> None:
+        if not _ANSWERED.match(text):
+            self.said.append(f"{kind}: {text}")
+
+    def _dismiss(self, dialog: Any) -> None:
+        self.dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    def close(self) -> None:
+        for context in self._contexts:
+            context.close()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The program; a skip with the reason where there is none, a failure where there must be one."""
+    if CHROMIUM is None:
+        reason = "Chromium is not installed (Debian's package chromium)"
+        if os.environ.get("CRB_REQUIRE_BROWSER", "") not in {"", "0"}:
+            pytest.fail(f"CRB_REQUIRE_BROWSER is set, but {reason}")
+        pytest.skip(reason)
+    return CHROMIUM
+
+
+@pytest.fixture(scope="session")
+def home(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A CRB_HOME with four sweeps that no test changes."""
+    base = tmp_path_factory.getbasetemp()
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ
+    return made_once((base.parent if is_worker else base) / "browser-home", everything)
+
+
+@pytest.fixture(scope="session")
+def origin(home: Path) -> Iterator[str]:
+    with served(home) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator[Browser]:
+    """The driver runs an event loop in this thread, so it ends with the module."""
+    with sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def tabs_at(browser: Browser) -> Iterator[Callable[[str], Any]]:
+    """A context manager for tabs at an origin; at its end nothing has left, been blocked, failed or asked."""
+
+    @contextmanager
+    def at(origin: str) -> Iterator[Tabs]:
+        tabs = Tabs(browser, origin)
+        try:
+            yield tabs
+        finally:
+            tabs.close()
+        assert (tabs.outside, tabs.said, tabs.dialogs) == ([], [], [])
+
+    yield at
+
+
+@pytest.fixture
+def tabs(browser: Browser, tabs_at: Callable[[str], Any], origin: str) -> Iterator[Tabs]:
+    with tabs_at(origin) as found:
+        yield found

@@ -1,0 +1,246 @@
+"""What a filter shows in the browser is what ``crb leaderboard --json`` says, and the address holds all of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from playwright.sync_api import Page
+from typer.testing import CliRunner
+
+from crb_cli.main import app
+from crb_web.show import number, seconds
+from tests.browser.conftest import Tabs
+from tests.browser.stores import COMMENTS, MODELS, SHOWCASE
+
+Change = tuple[str, str]
+#: Per case: sweep, what is done to the form, and the command's options for the same.
+FINDINGS: list[tuple[str, list[Change], list[str]]] = [
+    ("bench", [], []),
+    ("bench", [("severity", "high")], ["--severity", "high"]),
+    (
+        "bench",
+        [("severity", "high"), ("severity", "low"), ("category", "security")],
+        ["--severity", "high", "--severity", "low", "--category", "security"],
+    ),
+    ("bench", [("scope", "introduced-by-pr")], ["--scope", "introduced-by-pr"]),
+    (
+        "bench",
+        [("difficulty", "hard"), ("context_required", "diff-only")],
+        ["--difficulty", "hard", "--context-required", "diff-only"],
+    ),
+    ("bench", [("producer", "human_review")], ["--producer", "human_review"]),
+    ("bench", [("dimension", "language=Go")], ["--dimension", "language=Go"]),
+    (
+        "bench",
+        [("dimension", "language=C++ & <b>"), ("dimension", "language=Go"), ("dimension", "change_type=fix")],
+        ["--dimension", "language=C++ & <b>", "--dimension", "language=Go", "--dimension", "change_type=fix"],
+    ),
+    (
+        "bench",
+        [("dimension", "risk_level=high"), ("severity", "medium"), ("beta", "0.5")],
+        ["--dimension", "risk_level=high", "--severity", "medium", "--beta", "0.5"],
+    ),
+    ("bench", [("beta", "2")], ["--beta", "2"]),
+    ("bench", [("slider", "3.35")], ["--beta", "3.35"]),
+    ("bench", [("sort", "grounded recall")], ["--sort", "grounded_recall"]),
+    ("bench", [("basis", "augmented"), ("category", "correctness")], ["--category", "correctness"]),
+    ("bench", [("basis", "augmented"), ("producer", "llm_review:one")], ["--producer", "llm_review:one"]),
+    ("trial-run", [], []),
+    ("trial-run", [("allow_partial", "true")], ["--allow-partial"]),
+    (SHOWCASE, [("actionability", "actionable")], ["--actionability", "actionable"]),
+    (SHOWCASE, [("judge", "reference"), ("severity", "high")], ["--severity", "high"]),
+]
+COMMENT_CASES: list[tuple[list[Change], list[str]]] = [
+    ([], []),
+    ([("judge", MODELS[1]), ("severity", "high")], ["--severity", "high"]),
+    ([("judge", MODELS[2]), ("profile", "strict")], ["--profile", "strict"]),
+    ([("profile", "all"), ("category", "style"), ("beta", "2")], ["--profile", "all", "--category", "style", "--beta", "2"]),
+    ([("no_dedup", "true"), ("dimension", "language=Ruby")], ["--no-dedup", "--dimension", "language=Ruby"]),
+    ([("dimension", "risk_level=high"), ("slider", "0.55")], ["--dimension", "risk_level=high", "--beta", "0.55"]),
+    ([("compatible", "true")], ["--compatible"]),
+]
+
+
+@pytest.fixture
+def command(home: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+    """``crb leaderboard show`` over the served store."""
+
+    def run(sweep: str, *options: str) -> dict[str, Any]:
+        monkeypatch.setenv("CRB_HOME", str(home))
+        ran = CliRunner().invoke(app, ["leaderboard", "show", sweep, *options, "--json"], catch_exceptions=False)
+        assert ran.exit_code == 0, ran.output
+        found: dict[str, Any] = json.loads(ran.stdout)
+        return found
+
+    return run
+
+
+def change(page: Page, name: str, value: str) -> None:
+    """Do what a person does with a field; its change leads to a new address."""
+    with page.expect_navigation():
+        if name == "judge":
+            option = page.locator("#judge option").filter(has_text=value).first
+            page.locator("#judge").select_option(option.get_attribute("value"))
+        elif name == "profile":
+            page.locator("#profile").select_option(value)
+        elif name == "slider":
+            slider = page.locator("#beta")
+            slider.evaluate(
+                "(field, value) => { field.value = value; field.dispatchEvent(new Event('input', {bubbles: true})); "
+                "field.dispatchEvent(new Event('change', {bubbles: true})); }",
+                value,
+            )
+        elif name == "beta":
+            page.locator("#presets a").filter(has_text=f"({value})").click()
+        elif name == "sort":
+            page.get_by_label(f"Sort by {value}").click()
+        elif name == "compatible":
+            page.get_by_role("link", name="Count as the public tool does").click()
+        else:
+            field = page.locator(f"#filters input[name='{name}'][value='{value}']")
+            field.evaluate("each => { const closed = each.closest('details'); if (closed) closed.open = true; }")
+            field.check()
+
+
+def shown(page: Page) -> list[list[str]]:
+    """The table's cells as they are seen, without reasons, which show on focus only."""
+    rows: list[list[str]] = page.locator("table.board tbody tr").evaluate_all(
+        """rows => rows.map(row => [...row.cells].map(cell => {
+             const copy = cell.cloneNode(true);
+             for (const each of copy.querySelectorAll('.reason, .place-in-chart')) each.remove();
+             return copy.textContent.replace(/\\s+/g, ' ').trim();
+           }))"""
+    )
+    return rows
+
+
+def _metric(row: dict[str, Any], metric: str) -> str:
+    macro = row["macro"][metric]
+    if macro["mean"] is None:
+        return "–"
+    interval = macro["interval"]
+    parts = [number(macro["mean"])]
+    if macro["std"] is not None:
+        parts.append(f"±{number(macro['std'])}")
+    parts.append(
+        "no interval" if interval["low"] is None else f"{number(interval['low'])} – {number(interval['high'])}"
+    )
+    parts.append(f"micro {number(row['micro'][metric]['mean'])}")
+    if macro["n"] != macro["of"]:
+        parts.append(f"n {macro['n']} of {macro['of']}")
+    return " ".join(parts)
+
+
+def _duration(row: dict[str, Any]) -> str:
+    mean, std = row["duration"]["mean_ms"], row["duration"]["std_ms"]
+    return seconds(mean) + (f" ±{seconds(std)}" if mean is not None and std is not None else "")
+
+
+def expected_findings(board: dict[str, Any], basis: str) -> list[list[str]]:
+    """Rank, agent and build, every metric of the basis, trials, seconds, letters: what the document says."""
+    names = [f"{basis}_precision", f"{basis}_recall", f"{basis}_f"]
+    names += ["novel_tp_yield"] if basis == "augmented" else []
+    rows = []
+    for row in board["rows"]:
+        used, left_out = len(row["rounds_used"]), len(row["rounds_left_out"])
+        trials = f"{row['scored']} of {row['planned']}{used} round{'' if used == 1 else 's'}"
+        trials += f", {left_out} left out" if left_out else ""
+        rank = "–" if row["rank"] is None else str(row["rank"])
+        rows.append(
+            [rank, f"{row['agent']}{row['build']}", *(_metric(row, name) for name in names), trials, _duration(row)]
+            + [row["letters"] or ""]
+        )
+    return rows
+
+
+@pytest.mark.parametrize(("sweep", "changes", "options"), FINDINGS)
+def test_a_filter_shows_the_numbers_of_the_command(
+    tabs: Tabs, command: Any, sweep: str, changes: list[Change], options: list[str]
+) -> None:
+    """Every cell of the table; again after a reload, in another browser at the same address, and without scripts."""
+    page = tabs.open(f"/?sweep={sweep}")
+    for name, value in changes:
+        change(page, name, value)
+    basis = dict(changes).get("basis", "grounded")
+    judge = page.locator("#judge").input_value()
+    board = command(sweep, "--judge", judge, *options)["leaderboards"][0]
+    expected = expected_findings(board, basis)
+    assert expected
+    cells = [row[: len(expected[0])] for row in shown(page)]
+    assert [[cell.replace(" ", "") for cell in row] for row in cells] == [
+        [cell.replace(" ", "") for cell in row] for row in expected
+    ]
+    for again in (page, tabs.open(page.url.removeprefix(tabs.origin)), tabs.open(java_script_enabled=False)):
+        again.goto(page.url)
+        assert [row[: len(expected[0])] for row in shown(again)] == cells
+
+
+@pytest.mark.parametrize(("changes", "options"), COMMENT_CASES)
+def test_imported_judges_show_the_numbers_of_the_command(
+    tabs: Tabs, command: Any, changes: list[Change], options: list[str]
+) -> None:
+    """Counts and ratios to four decimals, under each of three judges, profile and counting."""
+    page = tabs.open(f"/?sweep={COMMENTS}")
+    for name, value in changes:
+        change(page, name, value)
+    check_comments(page, command, COMMENTS, options)
+
+
+def check_comments(page: Page, command: Any, sweep: str, options: list[str]) -> None:
+    judge = page.locator("#judge").input_value()
+    board = command(sweep, "--judge", judge, *options)
+    rows = [row for row in board["rows"] if row["row_identity"]["judge"] == judge or len(board["judges"]) == 1]
+    expected = [
+        [
+            "–" if row["rank"] is None else str(row["rank"]),
+            row["agent"],
+            *("–" if row[name] is None else str(row[name]) for name in ("tp", "fp", "fn")),
+            *(number(row[name], 4) for name in ("precision", "recall", "f", "macro_f1")),
+        ]
+        for row in rows
+    ]
+    assert expected
+    assert [[cell.split(" ")[0][:6] if place > 4 else cell for place, cell in enumerate(row[:9])] for row in shown(page)] == expected
+
+
+def test_the_way_back_has_the_old_state(tabs: Tabs) -> None:
+    """Each change is an address of its own: back and forward show its numbers and its fields, and the focus stays."""
+    page = tabs.open("/?sweep=bench")
+    seen = [(page.url, shown(page))]
+    for name, value in (("severity", "high"), ("dimension", "language=Go"), ("slider", "2.5"), ("basis", "augmented")):
+        change(page, name, value)
+        seen.append((page.url, shown(page)))
+        focused = page.evaluate("document.activeElement.name")
+        assert focused == ("beta" if name == "slider" else name) or name == "slider"
+    assert len({url for url, _ in seen}) == len(seen)
+    for url, cells in reversed(seen[:-1]):
+        page.go_back()
+        assert (page.url, shown(page)) == (url, cells)
+        assert page.locator("#beta").is_enabled()
+    assert page.locator("#filters input[type=checkbox]:checked").count() == 0
+    page.go_forward()
+    assert (page.url, shown(page)) == seen[1]
+    assert page.locator("#severity-1").is_checked()
+
+
+def test_defaults_stay_out_of_the_address(tabs: Tabs) -> None:
+    """A link that is shared says what was chosen and nothing else."""
+    page = tabs.open("/?sweep=bench")
+    change(page, "severity", "high")
+    assert {name for name, _ in parse_qsl(urlsplit(page.url).query)} == {"sweep", "judge", "severity"}
+
+
+def test_filters_work_without_scripts(tabs: Tabs, command: Any) -> None:
+    """The button that scripts hide sends the form."""
+    page = tabs.open("/?sweep=bench", java_script_enabled=False)
+    page.locator("details.filters summary").first.click()
+    page.locator("#severity-1").check()
+    page.get_by_role("button", name="Apply").click()
+    board = command("bench", "--severity", "high")["leaderboards"][0]
+    expected = expected_findings(board, "grounded")
+    assert [row[2].replace(" ", "") for row in shown(page)] == [row[2].replace(" ", "") for row in expected]
