@@ -14,7 +14,7 @@ from crb_core.runners import NOT_ISOLATED, RUNNERS
 from crb_web import show
 from crb_web.errors import NotFoundError
 
-__all__ = ["render", "router"]
+__all__ = ["render", "render_part", "router"]
 
 router = APIRouter(include_in_schema=False)
 
@@ -23,6 +23,7 @@ STATIC = {
     "crb.css": "text/css; charset=utf-8",
     "pages.css": "text/css; charset=utf-8",
     "crb.js": "text/javascript; charset=utf-8",
+    "live.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
 
@@ -65,6 +66,11 @@ def render(template: str, status: int = 200, **values: Any) -> Response:
     """A page in UTF-8."""
     text = _TEMPLATES.get_template(template).render(**values)
     return Response(text.encode("utf-8", "replace"), status_code=status, media_type="text/html; charset=utf-8")
+
+
+def render_part(template: str, macro: str, **values: Any) -> str:
+    """What a macro of a template gives: a fragment of a page."""
+    return str(getattr(_TEMPLATES.get_template(template).module, macro)(**values))
 
 
 @router.get("/static/{name}")

@@ -20,6 +20,7 @@ from rich.console import Console
 from crb_cli.watch_view import Canvas, one_line, picture
 from crb_core.agent import Outcome
 from crb_core.store import Store, open_store
+from crb_core.time_words import time_text
 from crb_scheduler.estimate import Estimate
 from crb_scheduler.progress import SweepProgress, sweep_progress
 from crb_scheduler.progress_parts import CELL_CODES, FailureGroup, HeatMap, HeatMapRow, RunningTrial, WorkerState
