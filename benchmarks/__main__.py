@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.report import Figure, show
 
-NAMES = ("scale", "overhead", "rescoring")
+NAMES = ("scale", "overhead", "rescoring", "web")
 
 
 def main() -> None:
@@ -39,6 +39,10 @@ def _measure(name: str) -> list[Figure]:
         from benchmarks.rescoring import rescoring
 
         return rescoring()
+    if name == "web":
+        from benchmarks.web import web
+
+        return web()
     from benchmarks.overhead import overhead
 
     return overhead()

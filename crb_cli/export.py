@@ -1,27 +1,30 @@
-"""``crb export``: a sweep as an archive, as tables, as workbooks, and as other tools' files."""
+"""``crb export``: a sweep as an archive, as tables, as workbooks, and as other tools' files; a store as a site."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table as ScreenTable
 
 from crb_cli.export_files import chosen_sweep, safe_name, tables, write_by_tool, write_reviewbench, write_table
 from crb_cli.export_labels import export_labels
+from crb_cli.export_private import private_of
+from crb_cli.export_site import export_site
 from crb_cli.output import JsonFlag, console, plain, print_json
 from crb_core.errors import InputError
 from crb_core.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from crb_core.store import Store
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Export a sweep: archive, CSV, XLSX, ReviewBench files, review counts.", no_args_is_help=True)
+app = typer.Typer(
+    help="Export a sweep: archive, CSV, XLSX, ReviewBench files, review counts; all pages as a site.",
+    no_args_is_help=True,
+)
 
 SweepName = Annotated[str, typer.Argument(metavar="SWEEP", help="Name or id of the sweep.")]
 OutFile = Annotated[Path, typer.Option("--out", help="File to write; a table also to - (standard output).")]
@@ -35,6 +38,7 @@ Agents = Annotated[list[str] | None, typer.Option("--agent", help="Only this age
 TABLES = ("leaderboard", "findings", "golden")
 
 app.command("labels")(export_labels)
+app.command("site")(export_site)
 
 
 @app.command("sweep")
@@ -49,7 +53,7 @@ def export_sweep(sweep: SweepName, out: OutArchive, as_json: JsonFlag = False) -
         with store.read() as connection:
             sweep_id = find_sweep(connection, sweep).id
             builds = sweep_builds(connection, sweep_id)
-        private = _private(settings, builds)
+        private = private_of(settings, builds)
         evidence = open_evidence(settings.resolved_evidence_url)
         if as_json or not console.is_terminal:
             exported = write(store, evidence, sweep_id, out, private)
@@ -254,26 +258,6 @@ class _open:  # noqa: N801 - a context manager reads as a verb
 
     def __exit__(self, *_: object) -> None:
         self._store.close()
-
-
-def _private(settings: Settings, builds: Sequence[Any]) -> Any:
-    import os
-    import re
-    from urllib.parse import urlsplit
-
-    from crb_core.formats.archive_private import Private
-
-    declared = {name for build in builds for name in build.secrets.env}
-    named = re.compile(r"(API_?KEY|TOKEN|SECRET|PASSWORD)", re.IGNORECASE)
-    secrets = {value for name, value in os.environ.items() if name in declared or named.search(name)}
-    urls = (settings.store_url, settings.broker_url, settings.evidence_url)
-    secrets |= {password for url in urls if url and (password := urlsplit(url).password)}
-    if settings.secrets_folder is not None:
-        for path in (each for build in builds for each in build.secrets.files):
-            file = settings.secrets_folder / path.lstrip("/")
-            if file.is_file():
-                secrets.add(file.read_text(encoding="utf-8", errors="replace").strip())
-    return Private.of_process(settings.home_folder, secrets)
 
 
 def _check_table(table: str) -> None:

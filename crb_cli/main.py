@@ -34,11 +34,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "serve": ("crb_cli.serve", "serve", "Serve the pages and the API; read-only and on this machine by default."),
     "token": ("crb_cli.token", "app", "Make, list and revoke the access tokens of crb serve."),
     "score": ("crb_cli.score", "score", "Score a bundle of judgments that anyone brings."),
-    "export": ("crb_cli.export", "app", "Export a sweep: archive, CSV, XLSX, ReviewBench files, review counts."),
+    "export": ("crb_cli.export", "app", "Export a sweep: archive, CSV, XLSX, ReviewBench files; all pages as a site."),
     "gc": ("crb_cli.gc", "gc", "Make room: list or remove what nobody names or can be made again."),
     "backup": ("crb_cli.backup", "backup", "Write the store with its evidence to one file, while the farm works."),
     "restore": ("crb_cli.backup", "restore", "Restore a backup into an empty home or store."),
-    "verify": ("crb_cli.verify", "verify", "Check an archive and make its numbers again; needs no store."),
+    "verify": ("crb_cli.verify", "verify", "Check an archive and make its numbers again, or a site; needs no store."),
 }
 
 

@@ -1,4 +1,4 @@
-"""``crb verify``: check an archive and make its numbers again; needs no store."""
+"""``crb verify``: check an archive and make its numbers again, or check a site; needs no store."""
 
 from __future__ import annotations
 
@@ -15,13 +15,21 @@ _SHOWN = 50
 
 
 def verify(
-    archive: Annotated[Path, typer.Argument(metavar="ARCHIVE", help="An archive of `crb export sweep`.")],
+    archive: Annotated[
+        Path,
+        typer.Argument(
+            metavar="ARCHIVE|DIR", help="An archive of `crb export sweep`, or a folder of `crb export site`."
+        ),
+    ],
     as_json: JsonFlag = False,
 ) -> None:
-    """Check the SHA-256 of every file, then make every number again and name each difference.
+    """Check the SHA-256 of every file; of an archive make every number again too. Name each difference.
 
     Exits with 1 where anything differs.
     """
+    if archive.is_dir():
+        _verify_site(archive, as_json)
+        return
     from crb_core.formats.archive_verify import verify_archive
 
     if as_json or not console.is_terminal:
@@ -49,6 +57,29 @@ def verify(
             )
         else:
             count = len(result.differences) + result.unlisted
+            console.print(f"{count} difference{'s' if count != 1 else ''}", style="red")
+    if not result.ok:
+        raise typer.Exit(1)
+
+
+def _verify_site(folder: Path, as_json: bool) -> None:
+    from crb_web.site.manifest import verify_site
+
+    result = verify_site(folder)
+    if as_json:
+        print_json(result.to_json())
+    else:
+        for difference in result.differences[:_SHOWN]:
+            console.print(plain(str(difference)), soft_wrap=True)
+        if len(result.differences) > _SHOWN:
+            console.print(f"... and {len(result.differences) - _SHOWN} more; --json lists them", style="dim")
+        if result.ok:
+            text = (
+                f"{folder} is sound: {result.files} files, {result.bytes / 1e6:.1f} MB, content {result.content_sha256}"
+            )
+            console.print(plain(text), soft_wrap=True)
+        else:
+            count = len(result.differences)
             console.print(f"{count} difference{'s' if count != 1 else ''}", style="red")
     if not result.ok:
         raise typer.Exit(1)

@@ -51,8 +51,13 @@ class Leaderboard:
     warnings: tuple[str, ...] = ()
     bootstrap: Bootstrap | None = None
     grouping: Grouping | None = None
+    #: Whether the scores of its rounds have strata.
+    has_strata: bool = True
 
     def to_json(self, *, pull_requests: bool = True, scores: bool = True) -> dict[str, Any]:
+        """The document; ``scores`` of single rounds have strata, so a leaderboard without them gives none."""
+        if scores and not self.has_strata:
+            raise ValueError("this leaderboard was made without strata")
         document: dict[str, Any] = {
             "format": "crb.leaderboard/1",
             "beta": self.beta,
@@ -77,20 +82,22 @@ def leaderboard(
     allow_partial: bool = False,
     bootstrap: Bootstrap | None = None,
     oversubscribed: frozenset[str] = frozenset(),
+    strata: bool = True,
 ) -> Leaderboard:
     """Rows of builds under one protocol and judge, sorted by macro ``sort`` (the headline metric by default).
 
     ``bootstrap`` adds intervals, stability and the groups of rows that cannot be told apart. ``oversubscribed`` are
     build ids whose containers shared cores. InputError for an unknown metric. Sorting by a metric whose denominator is
     the agent's own gives a warning and no ranks (rule 11). InputError with the differing fields for rows of different
-    corpora, protocols or judges (rule 13).
+    corpora, protocols or judges (rule 13). Without ``strata`` the rounds are scored as a whole only, which is all that
+    rows, intervals and letters are made of.
     """
     ranking = RANKINGS[measured.protocol]
     sort = sort or ranking.headline
     if sort not in ranking.metrics:
         raise InputError(f"{sort} is no metric", remedy=f"Sort by one of {', '.join(ranking.metrics)}")
     _refuse_a_mixture(measured)
-    scores = rescore(measured.arrays, beta=beta, subset=subset)
+    scores = rescore(measured.arrays, beta=beta, subset=subset, axes=None if strata else ())
     rows = [_row(measured, entry, scores, ranking, allow_partial, oversubscribed) for entry in measured.entries]
     ordered = sorted(
         (row for row in rows if row.ranked and row.macro[sort].mean is not None),
@@ -117,6 +124,7 @@ def leaderboard(
         warnings=warnings,
         bootstrap=bootstrap,
         grouping=grouping,
+        has_strata=strata,
     )
 
 

@@ -16,12 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from crb_core.clock import utc_now
-from crb_core.errors import CrbError
 from crb_core.store import Store
 from crb_core.store.access_tokens import Role, find_token, token_named
+from crb_web.errors import RefusedError
 from crb_web.limits import Buckets
 
-__all__ = ["SESSION_SECONDS", "Access", "AccessRules", "Caller", "RefusedError"]
+__all__ = ["SESSION_SECONDS", "Access", "AccessRules", "Caller"]
 
 #: A session ends after this, however busy it is.
 SESSION_SECONDS = 12 * 3600.0
@@ -61,15 +61,6 @@ class Caller:
         return self.role is Role.OPERATOR
 
 
-class RefusedError(CrbError):
-    """The caller may not do this: 401 not known, 403 known but not allowed, 429 too many wrong tokens."""
-
-    def __init__(self, status: int, problem: str, *, remedy: str | None = None, wait: float = 0.0) -> None:
-        super().__init__(problem, remedy=remedy)
-        self.status = status
-        self.wait = wait
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Session:
     name: str
@@ -107,9 +98,7 @@ class Access:
         with self._lock:
             wait = self._tries.wait(client)
         if wait:
-            raise RefusedError(
-                429, "Too many wrong tokens came from your address", remedy="Try again later", wait=wait
-            )
+            raise RefusedError(429, "Too many wrong tokens came from your address", remedy="Try again later", wait=wait)
         with self._store().read() as connection:
             token = find_token(connection, secret, self._now())
         if token is None:

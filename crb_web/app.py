@@ -3,36 +3,85 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from ipaddress import IPv4Network, IPv6Network
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from crb_core.errors import CrbError
 from crb_core.settings import Settings
-from crb_web import compare_page, errors, judge_page, leaderboard_pages, pages, pull_request_page, trial_page
-from crb_web.api import audit, v1
+from crb_web import (
+    compare_page,
+    errors,
+    judge_page,
+    leaderboard_pages,
+    operation_forms,
+    pages,
+    pull_request_page,
+    sign_in_page,
+    sweep_pages,
+    trial_page,
+)
+from crb_web.access import Access, AccessRules
+from crb_web.api import audit, operations, v1
 from crb_web.boards import Boards
 from crb_web.comparisons import Comparisons
+from crb_web.gate import Gate
 from crb_web.guard import HEADERS, Guard
+from crb_web.limits import LIMITS, LimitRules, Limits
+from crb_web.live import LiveSweeps
+from crb_web.operating import CheckUnchanged, Operator
 from crb_web.sources import Sources
+from crb_web.sweep_view import SweepViews
 
 __all__ = ["LOOPBACK", "create_app", "reading_app"]
 
 #: Names of this machine for itself.
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
+#: Reads only, for everybody who reaches it.
+OPEN = AccessRules()
+
 _log = logging.getLogger("crb.web")
 
 
-def create_app(settings: Settings, *, hosts: Collection[str] = LOOPBACK) -> FastAPI:
-    """The application over the store and evidence of ``settings``; it answers for ``hosts`` only."""
+def create_app(
+    settings: Settings,
+    *,
+    hosts: Collection[str] = LOOPBACK,
+    rules: AccessRules = OPEN,
+    limits: LimitRules = LIMITS,
+    proxies: Collection[IPv4Network | IPv6Network] = (),
+    check_unchanged: CheckUnchanged | None = None,
+) -> FastAPI:
+    """The application over the store and evidence of ``settings``; it answers for ``hosts`` only.
+
+    A server that operates needs ``check_unchanged``: what is asked before a review is tried again. ``proxies`` are
+    the only addresses that may connect, where there are any; they say for whom.
+    """
     app = reading_app(settings)
-    app.add_middleware(Guard, hosts=hosts)
+    sources: Sources = app.state.sources
+    access = app.state.access = Access(rules, sources.store)
+    if rules.operate:
+        if check_unchanged is None:
+            raise ValueError("a server that operates needs check_unchanged")
+        app.description = "Sweeps, leaderboards, every finding and blob behind a number; operations with a token."
+        app.state.operator = Operator(sources, check_unchanged)
+        app.include_router(operations.router)
+        app.include_router(operation_forms.router)
+    # From the inside outwards.
+    app.add_middleware(Gate, access=access)
+    app.add_middleware(Limits, rules=limits)
+    if proxies:
+        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=[str(each) for each in proxies])
+    app.add_middleware(Guard, hosts=hosts, takes_posts=rules.has_tokens, proxies=proxies)
     return app
 
 
@@ -40,10 +89,13 @@ def reading_app(settings: Settings) -> FastAPI:
     """Every page and document, without the guard: what ``crb export site`` asks, in this process."""
     sources = Sources(settings.resolved_store_url, settings.resolved_evidence_url)
     boards = Boards(sources)
+    views = SweepViews(sources, settings.lease_seconds)
+    live = LiveSweeps(views.live)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         yield
+        await live.close()
         boards.close()
         sources.close()
 
@@ -60,11 +112,15 @@ def reading_app(settings: Settings) -> FastAPI:
     app.state.sources = sources
     app.state.boards = boards
     app.state.comparisons = Comparisons(boards)
+    app.state.access = Access(OPEN, sources.store)
+    app.state.sweep_views = views
+    app.state.live = live
     app.state.snapshots = settings.home_folder / "snapshots"
     app.include_router(v1.router)
     app.include_router(audit.router)
+    app.include_router(operations.reading_router)
     app.include_router(pages.router)
-    for page in (leaderboard_pages, compare_page, judge_page, pull_request_page, trial_page):
+    for page in (leaderboard_pages, compare_page, judge_page, pull_request_page, trial_page, sweep_pages, sign_in_page):
         app.include_router(page.router)
     app.add_exception_handler(CrbError, _of_ours)
     app.add_exception_handler(RequestValidationError, _of_validation)
@@ -82,7 +138,10 @@ def _answer(request: Request, error: CrbError, status: int) -> Response:
 
 def _of_ours(request: Request, error: Exception) -> Response:
     assert isinstance(error, CrbError)
-    return _answer(request, error, errors.status_of(error))
+    answer = _answer(request, error, errors.status_of(error))
+    if isinstance(error, errors.RefusedError) and error.wait:
+        answer.headers["retry-after"] = str(math.ceil(error.wait))
+    return answer
 
 
 def _of_validation(request: Request, error: Exception) -> Response:

@@ -24,7 +24,7 @@ from crb_core.store.boards import LoadedBoard, board_json, chosen_sweep
 from crb_core.store.comment_boards import LoadedComments
 from crb_core.store.results import StoredJudge
 from crb_web.errors import NotFoundError
-from crb_web.json_text import json_bytes
+from crb_web.json_text import quick_json_bytes
 from crb_web.query import BoardQuery
 from crb_web.sources import Loaded, Sources
 
@@ -89,7 +89,9 @@ class Boards:
         """Sweep id, protocol and judges of a query."""
         if query.sweep is not None:
             self.sources.sweep(query.sweep)
-        sweep_id, protocol = chosen_sweep(self.sources.store(), query.sweep, None)
+        sweep_id, protocol = self.sources.unchanged(
+            ("chosen", query.sweep), lambda: chosen_sweep(self.sources.store(), query.sweep, None)
+        )
         if query.judge:
             return sweep_id, protocol, [self.sources.judge(sweep_id, name) for name in query.judge]
         judges = self.sources.judges(sweep_id)
@@ -123,7 +125,7 @@ class Boards:
         with self._lock:
             found = self._texts.get(key)
         if found is None:
-            found = json_bytes(_document(query, loaded, None))
+            found = quick_json_bytes(_document(query, loaded, None))
             with self._lock:
                 self._texts[key] = found
                 while len(self._texts) > KEPT_TEXTS:
@@ -217,7 +219,7 @@ def _trials(loaded: Loaded) -> int:
 
 def _made(query: BoardQuery, loaded: Loaded) -> _Made:
     document = _document(query, loaded, Bootstrap())
-    text = json_bytes(document)
+    text = quick_json_bytes(document)
     for row in document["rows"]:
         for each in row.get("rounds", ()):
             del each["score"]
@@ -249,7 +251,7 @@ def _document(
         options = _options(query)
         rows = [row for row in loaded.rows(options, bootstrap) if build in {None, row.build.build_id}]
         return comment_boards.board_json([(loaded.results.judge, rows)], loaded.results, options)
-    board = _board(query, loaded, bootstrap)
+    board = _board(query, loaded, bootstrap, strata=scores)
     if build is not None:
         board = replace(board, rows=tuple(row for row in board.rows if row.build.build_id == build))
     excluded = loaded.exclusion(query.exclude_producer)
@@ -258,7 +260,9 @@ def _document(
     )
 
 
-def _board(query: BoardQuery, loaded: LoadedBoard, bootstrap: Bootstrap | None) -> Leaderboard:
+def _board(
+    query: BoardQuery, loaded: LoadedBoard, bootstrap: Bootstrap | None, *, strata: bool = True
+) -> Leaderboard:
     for name in ("profile", "compatible", "no_dedup"):
         if getattr(query, name):
             raise InputError(f"{name} belongs to the protocol golden-comments, and this sweep is of another")
@@ -270,6 +274,7 @@ def _board(query: BoardQuery, loaded: LoadedBoard, bootstrap: Bootstrap | None) 
         exclude_producers=query.exclude_producer,
         pull_requests=query.inside,
         bootstrap=bootstrap,
+        strata=strata,
     )
 
 

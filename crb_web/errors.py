@@ -7,20 +7,31 @@ from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from crb_core.errors import CrbError, StoreError
+from crb_core.errors import CrbError, StoreError, UnavailableError
 
-__all__ = ["NotFoundError", "as_json", "of_database", "of_validation", "status_of"]
+__all__ = ["NotFoundError", "RefusedError", "as_json", "of_database", "of_validation", "status_of"]
 
 
 class NotFoundError(CrbError):
     """A sweep, judge, pull request, trial or blob of that name does not exist."""
 
 
+class RefusedError(CrbError):
+    """The caller may not do this: 401 not known, 403 known but not allowed, 429 too many wrong tokens."""
+
+    def __init__(self, status: int, problem: str, *, remedy: str | None = None, wait: float = 0.0) -> None:
+        super().__init__(problem, remedy=remedy)
+        self.status = status
+        self.wait = wait
+
+
 def status_of(error: CrbError) -> int:
-    """404 for what is not there, 503 for a store that cannot be read, else 400."""
+    """404 for what is not there, 503 for a store that cannot be read and what is busy, a refusal's own, else 400."""
     if isinstance(error, NotFoundError):
         return 404
-    return 503 if isinstance(error, StoreError) else 400
+    if isinstance(error, RefusedError):
+        return error.status
+    return 503 if isinstance(error, StoreError | UnavailableError) else 400
 
 
 def as_json(error: CrbError, status: int) -> dict[str, Any]:

@@ -18,7 +18,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from crb_core.errors import CrbError, InputError
 from crb_web import errors
-from crb_web.access import Access, Caller, RefusedError
+from crb_web.access import Access, Caller
+from crb_web.errors import RefusedError
 from crb_web.limits import BODY, client_key
 from crb_web.refusals import is_api, refuse
 

@@ -17,9 +17,7 @@ from crb_core.pictures import BASES, PICTURES, Picture
 from crb_core.protocols import protocol_named
 from crb_core.protocols.golden_comments import DEFAULT_PROFILE, PROFILES
 from crb_core.rows import RANKINGS
-from crb_core.store.audit import sweep_records
 from crb_core.store.boards import LoadedBoard, judge_json
-from crb_core.store.judge_costs import judge_cost_totals
 from crb_web import drawings
 from crb_web.api.v1 import JsonAnswer, SweepName, boards_of, sources_of
 from crb_web.boards import Boards, Intervals, Shown
@@ -68,8 +66,7 @@ class PictureQuery(PageQuery):
 def leaderboard(request: Request, query: Annotated[PageQuery, Query()]) -> Response:
     """The leaderboard page."""
     boards = boards_of(request)
-    with sources_of(request).store().read() as connection:
-        sweeps = sweep_records(connection)
+    sweeps = sources_of(request).sweeps()
     if not sweeps:
         return render("empty.html")
     sweep_id, protocol, judges = boards.chosen(query.model_copy(update={"judge": query.judge[:1]}))
@@ -78,8 +75,7 @@ def leaderboard(request: Request, query: Annotated[PageQuery, Query()]) -> Respo
     shown = boards.shown(query, judge, sweep_id, protocol, intervals=INTERVALS[query.intervals])
     loaded = shown.loaded
     producers = tuple(loaded.measured().arrays.producers) if isinstance(loaded, LoadedBoard) else ()
-    with sources_of(request).store().read() as connection:
-        spent = judge_cost_totals(connection, sweep_id, judge.judge_id)
+    spent = sources_of(request).judge_costs(sweep_id, judge.judge_id)
     sweep = next(each for each in sweeps if each["id"] == sweep_id)
     ranking = RANKINGS.get(protocol)
     here = {"sweep": sweep["id"], "judge": [judge.judge_id]}

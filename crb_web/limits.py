@@ -46,7 +46,7 @@ LIMITS = LimitRules()
 
 
 class Buckets:
-    """Token buckets by key: ``burst`` at once, then ``per_second``. ``take`` says how long to wait, 0 for not at all."""
+    """Token buckets by key: ``burst`` at once, then ``per_second``."""
 
     def __init__(self, per_second: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_second = per_second
@@ -112,7 +112,7 @@ class Limits:
         declared = dict(scope["headers"]).get(b"content-length", b"0")
         if not declared.isdigit() or len(declared) > 12 or int(declared) > self.rules.body_bytes:
             raise too_long
-        body = b""
+        body = bytearray()
         try:
             async with asyncio.timeout(self.rules.body_seconds):
                 while True:
@@ -123,7 +123,7 @@ class Limits:
                     if len(body) > self.rules.body_bytes:
                         raise too_long
                     if not message.get("more_body", False):
-                        return body
+                        return bytes(body)
         except TimeoutError:
             error = InputError(f"The body did not come within {self.rules.body_seconds:g} s")
             raise _RefusedError(408, error) from None

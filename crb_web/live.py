@@ -177,20 +177,23 @@ class LiveSweeps:
 
     async def _update(self, sweep_id: str, channel: _Channel) -> None:
         self.readings += 1
-        try:
-            parts, has_ended = await run_in_threadpool(self._read, sweep_id)
-        except (CrbError, SQLAlchemyError) as error:
-            known = error if isinstance(error, CrbError) else errors.of_database(error)
-            channel.publish({NOTICE: f"{known.problem}; it is asked again"})
+        # The reading is for everybody: one sweep that cannot be read or drawn must not end it.
+        (found,) = await asyncio.gather(run_in_threadpool(self._read, sweep_id), return_exceptions=True)
+        if isinstance(found, BaseException):
+            channel.publish({NOTICE: _what_is_wrong(sweep_id, found)})
             return
-        except Exception:
-            # The reading is for everybody: one sweep that cannot be drawn must not end it.
-            _log.exception("sweep %s cannot be shown", sweep_id)
-            channel.publish({NOTICE: "The server made a mistake; its log says more"})
-            channel.due = time.monotonic() + IDLE_SECONDS
-            return
+        parts, has_ended = found
         channel.publish({**parts, NOTICE: ""})
         channel.due = time.monotonic() + IDLE_SECONDS if has_ended else 0.0
+
+
+def _what_is_wrong(sweep_id: str, error: BaseException) -> str:
+    if isinstance(error, SQLAlchemyError):
+        error = errors.of_database(error)
+    if isinstance(error, CrbError):
+        return f"{error.problem}; it is asked again"
+    _log.error("sweep %s cannot be shown", sweep_id, exc_info=error)
+    return "The server made a mistake; its log says more. It is tried again"
 
 
 def _version(channel: _Channel, last_event_id: str | None) -> int:

@@ -43,6 +43,8 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        # They belong to the installed program, which is started anew for another version.
+        auto_reload=False,
     )
     # Every value from outside goes through `visible`, which escapes; autoescape covers what a template forgets.
     environment.filters |= {

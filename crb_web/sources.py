@@ -6,9 +6,10 @@ import gc
 import itertools
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import make_url, text
 from sqlalchemy.exc import ArgumentError
@@ -17,10 +18,12 @@ from crb_core.dimensions import Dimensions
 from crb_core.errors import InputError, StoreError
 from crb_core.evidence import EvidenceStore, open_evidence
 from crb_core.store import Store, open_store
+from crb_core.store.audit import sweep_records
 from crb_core.store.boards import LoadedBoard
 from crb_core.store.comment_boards import PROTOCOL as COMMENTS
 from crb_core.store.comment_boards import LoadedComments
-from crb_core.store.content import board_content
+from crb_core.store.content import board_content, store_content
+from crb_core.store.judge_costs import judge_cost_totals
 from crb_core.store.pull_request_dimensions import stored_dimensions
 from crb_core.store.results import StoredJudge, find_judge, sweep_judges
 from crb_core.store.schema import HEAD, stored_revision
@@ -31,6 +34,10 @@ __all__ = ["Loaded", "Sources"]
 
 #: Sweeps under a judge that stay in memory; one of 130,000 findings takes about 150 MiB.
 KEPT = 4
+#: Small answers of the store that stay in memory until somebody commits.
+KEPT_ANSWERS = 256
+
+T = TypeVar("T")
 
 Loaded = LoadedBoard | LoadedComments
 
@@ -40,6 +47,8 @@ class _Kept:
     """What was loaded, under which token and content, and the how-manieth loading it was."""
 
     token: str
+    #: What the whole store held then, which is quicker to ask for than what this leaderboard is made of.
+    store_content: tuple[object, ...]
     content: tuple[object, ...]
     judge: StoredJudge
     number: int
@@ -62,6 +71,7 @@ class Sources:
         self._watch: Any = None
         self._opened = 0
         self._loaded: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
+        self._answers: OrderedDict[Any, tuple[str, Any]] = OrderedDict()
         self._numbers = itertools.count()
         self._loading: dict[tuple[str, str], threading.Lock] = {}
 
@@ -91,13 +101,37 @@ class Sources:
         with self._lock:
             self._close()
 
+    def unchanged(self, key: Any, read: Callable[[], T]) -> T:
+        """What ``read`` gives, or what it gave under this key where nobody has committed anything since.
+
+        It is shared, so nobody may change it.
+        """
+        # Taken before reading: a commit in between makes the next request read again.
+        token = self.token()
+        with self._lock:
+            known = self._answers.get(key)
+        if known is not None and known[0] == token:
+            found: T = known[1]
+            return found
+        found = read()
+        with self._lock:
+            self._answers[key] = (token, found)
+            self._answers.move_to_end(key)
+            while len(self._answers) > KEPT_ANSWERS:
+                self._answers.popitem(last=False)
+        return found
+
     def sweep(self, reference: str) -> Any:
         """The sweep row of a name or id."""
-        with self.store().read() as connection:
-            try:
-                return find_sweep(connection, reference)
-            except InputError as error:
-                raise NotFoundError(error.problem, remedy="/api/v1/sweeps lists the stored ones") from None
+
+        def read() -> Any:
+            with self.store().read() as connection:
+                try:
+                    return find_sweep(connection, reference)
+                except InputError as error:
+                    raise NotFoundError(error.problem, remedy="/api/v1/sweeps lists the stored ones") from None
+
+        return self.unchanged(("sweep", reference), read)
 
     def dimensions(self, sweep_id: str) -> dict[str, Dimensions]:
         """By key of each pull request that a sweep runs what is known of it, in the order of its corpus."""
@@ -106,16 +140,42 @@ class Sources:
 
     def judges(self, sweep_id: str) -> list[StoredJudge]:
         """The judges of a sweep, in the order in which they were asked for."""
-        with self.store().read() as connection:
-            return sweep_judges(connection, sweep_id)
+
+        def read() -> list[StoredJudge]:
+            with self.store().read() as connection:
+                return sweep_judges(connection, sweep_id)
+
+        return list(self.unchanged(("judges", sweep_id), read))
+
+    def sweeps(self) -> list[dict[str, Any]]:
+        """The records of all sweeps, the newest first; not to be changed."""
+
+        def read() -> list[dict[str, Any]]:
+            with self.store().read() as connection:
+                return sweep_records(connection)
+
+        return self.unchanged("sweeps", read)
+
+    def judge_costs(self, sweep_id: str, judge_id: str) -> dict[str, Any]:
+        """What the calls of a judge's model cost in a sweep; not to be changed."""
+
+        def read() -> dict[str, Any]:
+            with self.store().read() as connection:
+                return judge_cost_totals(connection, sweep_id, judge_id)
+
+        return self.unchanged(("costs", sweep_id, judge_id), read)
 
     def judge(self, sweep_id: str, reference: str | None) -> StoredJudge:
         """A sweep's judge by name or fingerprint; its first one for None."""
-        with self.store().read() as connection:
-            try:
-                return find_judge(connection, sweep_id, reference)
-            except InputError as error:
-                raise NotFoundError(error.problem, remedy=error.remedy) from None
+
+        def read() -> StoredJudge:
+            with self.store().read() as connection:
+                try:
+                    return find_judge(connection, sweep_id, reference)
+                except InputError as error:
+                    raise NotFoundError(error.problem, remedy=error.remedy) from None
+
+        return self.unchanged(("judge", sweep_id, reference), read)
 
     def loaded(self, sweep_id: str, judge: StoredJudge, protocol: str) -> tuple[int, Loaded]:
         """The sweep under a judge, loaded again where a record behind its leaderboard changed, and which loading it is.
@@ -134,15 +194,20 @@ class Sources:
             if found is None or found.token != token or found.judge != judge:
                 store = self.store()
                 with store.read() as connection:
-                    content = board_content(connection, sweep_id, judge.judge_id)
+                    # First the quicker one, so that it is never the newer one.
+                    whole = store_content(connection, sweep_id)
+                    if found is not None and found.store_content == whole:
+                        content = found.content
+                    else:
+                        content = board_content(connection, sweep_id, judge.judge_id)
                 if found is None or found.content != content or found.judge != judge:
                     load = LoadedComments.load if protocol == COMMENTS else LoadedBoard.load
                     loaded: Loaded = load(store, sweep_id, judge)
                     # A sweep is millions of objects without cycles: the collector need not walk them again and again.
                     gc.freeze()
-                    found = _Kept(token, content, judge, next(self._numbers), loaded)
+                    found = _Kept(token, whole, content, judge, next(self._numbers), loaded)
                 else:
-                    found = replace(found, token=token)
+                    found = replace(found, token=token, store_content=whole)
             with self._lock:
                 self._loaded[key] = found
                 self._loaded.move_to_end(key)
@@ -199,3 +264,4 @@ class Sources:
             self._store.close()
             self._store = None
         self._loaded.clear()
+        self._answers.clear()

@@ -6,9 +6,11 @@ A part is a rendered, escaped fragment. The page holds the same fragments, so th
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from crb_core.store.operations import Operation, list_operations
@@ -71,18 +73,22 @@ class SweepReading:
 
 
 class SweepViews:
-    """Reads sweeps; remembers the workers' beats between readings, of whichever page."""
+    """Reads sweeps; remembers the workers' beats between readings, of whichever page.
 
-    def __init__(self, sources: Sources, lease_seconds: float) -> None:
+    ``still_at`` is the moment as of which a store is read that does not change any more: the same whenever it is read.
+    """
+
+    def __init__(self, sources: Sources, lease_seconds: float, *, still_at: datetime | None = None) -> None:
         self._sources = sources
         self._lock = threading.Lock()
-        self._beats = BeatWatch(lease_seconds)
+        self._still_at = still_at
+        self._beats = BeatWatch(lease_seconds) if still_at is None else BeatWatch(math.inf, clock=lambda: 0.0)
 
     def read(self, sweep_id: str) -> SweepReading:
         """A sweep now. StoreError where the store does not answer."""
         with self._lock, self._sources.store().read() as connection:
             return SweepReading(
-                sweep_progress(connection, sweep_id, beats=self._beats),
+                sweep_progress(connection, sweep_id, beats=self._beats, now=self._still_at),
                 read_limits(connection, sweep_id),
                 list_operations(connection, sweep_id=sweep_id, limit=OPERATIONS_SHOWN),
             )
@@ -166,11 +172,13 @@ def _worker(worker: WorkerState) -> dict[str, Any]:
     status: Mapping[str, Any] = worker.status or {}
     load = []
     for name, key, unit, scale in (
-        ("cpu", "cpu_percent", "%", 1.0), ("memory", "memory_percent", "%", 1.0), ("disk", "disk_free_bytes", " GB", 1e9),
-    ):  # fmt: skip
+        ("cpu", "cpu_percent", "%", 1.0),
+        ("memory", "memory_percent", "%", 1.0),
+        ("disk", "disk_free_bytes", " GB free", 1e9),
+    ):
         value = status.get(key)
         if isinstance(value, int | float) and not isinstance(value, bool):
-            load.append(f"{name} {value / scale:.0f}{unit}" + (" free" if name == "disk" else ""))
+            load.append(f"{name} {value / scale:.0f}{unit}")
     return {
         "name": worker.name,
         "host": worker.host,

@@ -9,19 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests.chaos.reporting import (
-    pytest_collection_modifyitems,
-    pytest_configure,
-    pytest_runtest_logreport,
-    pytest_terminal_summary,
-)
+from tests.chaos.reporting import pytest_runtest_logreport, pytest_terminal_summary
+from tests.left_out import LeftOut
 from tests.services import docker_problem, postgres_server, postgres_url, redis_server, redis_url
 
 __all__ = [
     "postgres_server",
     "postgres_url",
-    "pytest_collection_modifyitems",
-    "pytest_configure",
     "pytest_runtest_logreport",
     "pytest_terminal_summary",
     "redis_server",
@@ -31,6 +25,11 @@ __all__ = [
 # These machines are noisy: how long an example takes says nothing about the rule.
 settings.register_profile("crb", deadline=None)
 settings.load_profile("crb")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Long tests are left out unless they are asked for."""
+    config.pluginmanager.register(LeftOut(config))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

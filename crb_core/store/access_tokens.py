@@ -76,7 +76,7 @@ class AccessToken:
 def create_token(
     connection: Connection, name: str, role: str, *, expires_at: str | None = None, actor: str = COMMAND_LINE
 ) -> tuple[AccessToken, str]:
-    """A new token and its secret, which nobody can read again. InputError for a name that is odd or was given before."""
+    """A new token and its secret, which nobody can read again. InputError for a name that is odd or not new."""
     if not NAME.fullmatch(name):
         raise InputError(
             f"The name {name!r} is none for a token",

@@ -102,8 +102,12 @@ class LoadedBoard:
         exclude_producers: Sequence[str] = (),
         pull_requests: PullRequestFilter = EVERY_PULL_REQUEST,
         bootstrap: Bootstrap | None = None,
+        strata: bool = True,
     ) -> Leaderboard:
-        """The rows; ``bootstrap`` adds intervals, stability and letters. InputError for a value nothing can have."""
+        """The rows; ``bootstrap`` adds intervals, stability and letters. InputError for a value nothing can have.
+
+        Without ``strata`` it is made faster, for a document without the scores of single rounds.
+        """
         # Before the arrays are made, so that a prefix of nobody costs nothing.
         self.exclusion(exclude_producers)
         measured = self.measured(exclude_producers, pull_requests)
@@ -117,6 +121,7 @@ class LoadedBoard:
             allow_partial=allow_partial,
             bootstrap=bootstrap,
             oversubscribed=self.oversubscribed,
+            strata=strata,
         )
 
 

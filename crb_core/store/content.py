@@ -2,11 +2,16 @@
 
 Records of reviews and judgments are added and never changed, so counts tell what is new. What is changed all the same
 is logged by the database itself (``ContentChangeRow``). Beats of workers change neither.
+
+Two questions: ``store_content`` of the whole store, which takes a millisecond or two and is answered alike while only
+beats are committed, and ``board_content`` of one leaderboard, to be asked where the first was answered otherwise.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, case, func, select
+from typing import Any
+
+from sqlalchemy import Connection, Select, case, func, select
 
 from crb_core.store.tables import (
     AttemptRow,
@@ -24,7 +29,7 @@ from crb_core.store.tables import (
     core,
 )
 
-__all__ = ["board_content"]
+__all__ = ["board_content", "store_content"]
 
 attempts = core(AttemptRow)
 changes = core(ContentChangeRow)
@@ -37,6 +42,30 @@ steps = core(StepRow)
 sweep_judges = core(SweepJudgeRow)
 sweeps = core(SweepRow)
 trials = core(TrialRow)
+
+
+def store_content(connection: Connection, sweep_id: str) -> tuple[object, ...]:
+    """Equal to an earlier one of the same sweep only where ``board_content`` is equal, under any judge.
+
+    Of rows that are only added, the highest id tells whether there are more; attempts end and judgments are scored
+    once. What is deleted or changed later is in the log.
+    """
+    questions = [
+        select(func.count()).select_from(changes),
+        select(sweeps.c.name, sweeps.c.corpus_id, sweeps.c.rounds).where(sweeps.c.id == sweep_id),
+        select(func.count()).select_from(sweep_judges),
+        _failures(sweep_id),
+        *(select(func.max(table.c.id)) for table in (trials, attempts, judgments, imports, pull_requests, goldens)),
+        select(func.count()).select_from(attempts).where(attempts.c.outcome.is_(None)),
+        select(func.count()).select_from(judgments).where(judgments.c.scored_at.is_(None)),
+    ]
+    return (sweep_id, *(connection.execute(each).one_or_none() for each in questions))
+
+
+def _failures(sweep_id: str) -> Select[Any]:
+    """How many steps of a sweep have failed or were cancelled; fewer after a retry."""
+    ended = (StepState.FAILED.value, StepState.CANCELLED.value)
+    return select(func.count()).select_from(steps).where(steps.c.sweep_id == sweep_id, steps.c.state.in_(ended))
 
 
 def board_content(connection: Connection, sweep_id: str, judge_id: str) -> tuple[object, ...]:
@@ -63,12 +92,7 @@ def board_content(connection: Connection, sweep_id: str, judge_id: str) -> tuple
         select(func.count(judgments.c.scored_at))
         .join(trials, trials.c.id == judgments.c.trial_id)
         .where(of_sweep, judgments.c.judge_id == judge_id),
-        select(func.count())
-        .select_from(steps)
-        .where(
-            steps.c.sweep_id == sweep_id,
-            steps.c.state.in_((StepState.FAILED.value, StepState.CANCELLED.value)),
-        ),
+        _failures(sweep_id),
     ]
     found: list[object] = [sweep_id, judge_id, None if sweep is None else tuple(sweep)]
     if sweep is not None:

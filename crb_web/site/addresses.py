@@ -84,9 +84,10 @@ class Addresses:
             ]
             addresses.append(f"/judges/{quote(judge.judge_id, safe='')}?{urlencode({'sweep': sweep.id})}")
             yield from (found for each in addresses if (found := self.target(each)) is not None)
-        found = self.target(f"/sweeps/{sweep.id}/trials")
-        if found is not None:
-            yield found
+        for page in ("", "/trials"):
+            found = self.target(f"/sweeps/{sweep.id}{page}")
+            if found is not None:
+                yield found
 
     # -- by path -------------------------------------------------------------------------------------------------------
 
@@ -122,7 +123,7 @@ class Addresses:
         return self._of_view(values, "pictures", "/pictures?{}", "/api/v1/leaderboard/pictures?{}")
 
     def _row(self, parts: list[str], values: Values) -> Target | None:
-        view = self._view(values | {"sweep": [parts[0]]})
+        view = self._view({**values, "sweep": [parts[0]]})
         if view is None:
             return None
         state = view.query.encoded(sweep=None)
@@ -140,7 +141,9 @@ class Addresses:
         if found is None:
             return None
         query = f"{view.state}&{urlencode({'build': found}, doseq=True)}"
-        return self._page("compare", f"/compare?{query}", f"/api/v1/compare?{query}", view=view, sweep=self._swept(view))
+        return self._page(
+            "compare", f"/compare?{query}", f"/api/v1/compare?{query}", view=view, sweep=self._swept(view)
+        )
 
     def _pull_request(self, parts: list[str], values: Values) -> Target | None:
         sweep = self._plan.sweep(parts[0])
@@ -166,18 +169,38 @@ class Addresses:
             build=build,
         )
 
+    def _sweeps(self, _: list[str], values: Values) -> Target | None:
+        return None if values else self._page("sweeps", "/sweeps", "/api/v1/sweeps", path="sweeps.html")
+
+    def _sweep(self, parts: list[str], values: Values) -> Target | None:
+        sweep = self._plan.sweep(parts[0])
+        if sweep is None or values:
+            return None
+        address = f"/sweeps/{sweep.id}"
+        return self._page("sweep", address, f"/api/v1{address}/progress", sweep=sweep)
+
+    def _heat_map(self, parts: list[str], values: Values) -> Target | None:
+        sweep = self._plan.sweep(parts[0])
+        if sweep is None or values.keys() - {"offset"}:
+            return None
+        address = f"/sweeps/{sweep.id}"
+        return self._page("heat map", f"{address}/heat-map{_start(values)}", f"/api/v1{address}/progress", sweep=sweep)
+
     def _trials(self, parts: list[str], values: Values) -> Target | None:
         sweep = self._plan.sweep(parts[0])
-        offset = _one(values, "offset") or "0"
-        if sweep is None or values.keys() - {"offset"} or not offset.isdecimal():
+        if sweep is None or values.keys() - {"offset", *_TRIAL_FILTERS}:
             return None
-        start = f"?offset={int(offset)}" if int(offset) else ""
-        data = f"/api/v1/sweeps/{sweep.id}/trials{start}"
-        return self._page("trials", f"/sweeps/{sweep.id}/trials{start}", data, sweep=sweep)
+        chosen = [
+            (name, each) for name in (*_TRIAL_FILTERS, "offset") if (each := _one(values, name)) not in {None, "0"}
+        ]
+        place = f"/sweeps/{sweep.id}/trials" + (f"?{urlencode(chosen)}" if chosen else "")
+        return self._page("trials", place, f"/api/v1{place}", sweep=sweep)
 
     def _trial(self, parts: list[str], values: Values) -> Target | None:
         address = f"/trials/{int(parts[0])}"
-        return None if values else self._page("trial", address, f"/api/v1{address}", path=f"trials/{int(parts[0])}.html")
+        return (
+            None if values else self._page("trial", address, f"/api/v1{address}", path=f"trials/{int(parts[0])}.html")
+        )
 
     def _judges(self, _: list[str], values: Values) -> Target | None:
         return None if values else self._page("judges", "/judges", "/api/v1/judges", path="judges.html")
@@ -273,7 +296,23 @@ class Addresses:
         return found
 
 
-_FOLDERS = {"board": "leaderboards", "pictures": "pictures", "row": "rows", "compare": "comparisons", "trials": "trial-lists"}
+#: What leads from a sweep's page and heat map to some of its trials.
+_TRIAL_FILTERS = ("outcome", "agent", "pull_request", "round")
+_FOLDERS = {
+    "board": "leaderboards",
+    "pictures": "pictures",
+    "row": "rows",
+    "compare": "comparisons",
+    "sweep": "sweeps",
+    "heat map": "heat-maps",
+    "trials": "trial-lists",
+}
+
+
+def _start(values: Values) -> str:
+    """The query of a page's offset; none for the first page."""
+    offset = _one(values, "offset") or "0"
+    return "" if offset == "0" else "?" + urlencode({"offset": offset})
 
 
 def _one(values: Values, name: str) -> str | None:
@@ -297,6 +336,9 @@ _ROUTES: Sequence[tuple[re.Pattern[str], _Found]] = [
     for pattern, find in [
         (r"/", Addresses._board),
         (r"/contents", Addresses._contents),
+        (r"/sweeps", Addresses._sweeps),
+        (r"/sweeps/([^/]+)", Addresses._sweep),
+        (r"/sweeps/([^/]+)/heat-map", Addresses._heat_map),
         (r"/pictures", Addresses._pictures),
         (r"/compare", Addresses._compare),
         (r"/judges", Addresses._judges),

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import posixpath
 import sqlite3
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import parse_qs, urljoin, urlsplit
 
 from fastapi import FastAPI
 
-from crb_core.errors import CrbError, InputError, StoreError
+from crb_core.errors import InputError, StoreError
 from crb_core.formats.archive_private import Private
 from crb_core.formats.archive_tar import content_digest
 from crb_core.settings import Settings
@@ -29,9 +29,11 @@ from crb_web.site.choices import choice
 from crb_web.site.folder import SiteFolder, site_folder
 from crb_web.site.in_process import ask
 from crb_web.site.markup import Form, Link, Page, parsed
+from crb_web.site.moment import last_moment
 from crb_web.site.plan import TOP_BUILDS, SitePlan, planned
 from crb_web.site.stored import StoredFiles
 from crb_web.sources import Sources
+from crb_web.sweep_view import SweepViews
 
 __all__ = ["ExportedSite", "export_site"]
 
@@ -45,7 +47,7 @@ _NEEDS_SERVER = "Not in this site; `crb serve` shows it"
 
 @dataclass(frozen=True, kw_only=True)
 class ExportedSite:
-    """What was written. ``missing`` and ``withheld`` are SHA-256 of blobs that pages name and the site does not hold."""
+    """What was written. ``missing`` and ``withheld``: SHA-256 of blobs that pages name and the site does not hold."""
 
     content_sha256: str
     files: int
@@ -56,7 +58,10 @@ class ExportedSite:
 
 
 def export_site(
-    settings: Settings, private: Private, target: Path, progress: Callable[[int, int], None] = lambda _done, _known: None
+    settings: Settings,
+    private: Private,
+    target: Path,
+    progress: Callable[[int, int], None] = lambda _done, _known: None,
 ) -> ExportedSite:
     """Write every page of the store to the folder ``target``; the same store gives the same bytes.
 
@@ -98,13 +103,18 @@ async def _write(
     app: FastAPI, folder: SiteFolder, private: Private, progress: Callable[[int, int], None]
 ) -> ExportedSite:
     async with app.router.lifespan_context(app):
+        sources: Sources = app.state.sources
+        with sources.store().read() as connection:
+            moment = last_moment(connection)
+        # What a page says of a sweep that still runs must not depend on when it is exported.
+        app.state.sweep_views = SweepViews(sources, 0.0, still_at=moment)
         plan = planned(app.state.boards)
         if not plan.sweeps:
             raise InputError("the store holds no sweep", remedy="Run `crb demo` or start a sweep first")
-        before = _contents(app.state.sources, plan)
-        site = _Site(app, plan, folder, private, progress)
+        before = _contents(sources, plan)
+        site = _Site(app, plan, moment, folder, private, progress)
         await site.write()
-        if _contents(app.state.sources, plan) != before:
+        if _contents(sources, plan) != before:
             raise StoreError(
                 "The store changed while the site was written",
                 remedy="Export it again when its sweeps have ended or are paused",
@@ -122,9 +132,7 @@ async def _write(
 def _contents(sources: Sources, plan: SitePlan) -> list[Any]:
     """Changes where a record behind a leaderboard does."""
     with sources.store().read() as connection:
-        return [
-            board_content(connection, sweep.id, judge.judge_id) for sweep in plan.sweeps for judge in sweep.judges
-        ]
+        return [board_content(connection, sweep.id, judge.judge_id) for sweep in plan.sweeps for judge in sweep.judges]
 
 
 class _Site:
@@ -134,12 +142,14 @@ class _Site:
         self,
         app: FastAPI,
         plan: SitePlan,
+        moment: datetime,
         folder: SiteFolder,
         private: Private,
         progress: Callable[[int, int], None],
     ) -> None:
         self._app = app
         self._plan = plan
+        self._moment = moment
         self._folder = folder
         self._private = private
         self._progress = progress
@@ -167,12 +177,11 @@ class _Site:
     def _need(self, target: Target) -> None:
         if target.path not in self._known:
             self._known.add(target.path)
-            # A page of contents says what was written before it.
             self._queue.append(target)
 
     async def _write_page(self, target: Target) -> None:
         if target.page == "contents":
-            source = bytes(render("site_contents.html", plan=self._plan, top=TOP_BUILDS, pages=self.written).body)
+            source = bytes(render("site_contents.html", plan=self._plan, top=TOP_BUILDS, moment=self._moment).body)
         else:
             answer = await ask(self._app, target.address)
             if answer.status >= 500:
@@ -193,7 +202,10 @@ class _Site:
         self._progress(self.written, len(self._known))
 
     def _choice(self, target: Target, form: Form) -> Page:
-        many = bool(target.key) and self._pull_request(target.sweep.id if target.sweep else "", target.key, target.judge)[0]
+        many = (
+            bool(target.key)
+            and self._pull_request(target.sweep.id if target.sweep else "", target.key, target.judge)[0]
+        )
         found = choice(self._plan, target, form, too_many=many)
         return parsed("" if found is None else _text("site_choice.html", choice=found))
 
@@ -219,8 +231,6 @@ class _Site:
         """A round of one build is on a page of all builds its trial."""
         if target.page != "pull request" or target.build or not fragment.startswith("round-"):
             return fragment
-        from urllib.parse import parse_qs
-
         build = parse_qs(urlsplit(wanted).query).get("build", [""])[0]
         number = fragment.removeprefix("round-")
         assert target.sweep is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -59,7 +58,7 @@ def site_folder(target: Path) -> Iterator[SiteFolder]:
         where=Where(file=str(target)),
         remedy="Name a new or an empty folder; a site is never written over another one",
     )
-    # os.rename would also take the place of what a link names.
+    # The rename would also take the place of what a link names.
     if target.is_symlink() or (target.exists() and not target.is_dir()) or (target.is_dir() and any(target.iterdir())):
         raise taken
     working: Path | None = None
@@ -75,7 +74,7 @@ def site_folder(target: Path) -> Iterator[SiteFolder]:
         folder.add(MANIFEST, manifest_bytes(folder.files))
         try:
             # Takes the place of an empty folder only.
-            os.rename(root, target)
+            root.rename(target)
         except OSError:
             raise taken from None
     except OSError as error:

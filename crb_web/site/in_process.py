@@ -48,7 +48,9 @@ async def ask(app: ASGIApp, address: str) -> Answer:
         nonlocal status
         if message["type"] == "http.response.start":
             status = message["status"]
-            headers.update((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in message["headers"])
+            headers.update(
+                (name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in message["headers"]
+            )
         elif message["type"] == "http.response.body":
             body.append(message.get("body", b""))
 

@@ -119,7 +119,11 @@ def _manifest_of(folder: Path) -> bytes:
 def _listed(data: bytes) -> dict[str, tuple[int, str]]:
     """By path the size and SHA-256 that the manifest names; every name is one that the export can have written."""
     document = load_json(data, MANIFEST, max_bytes=_MAX_MANIFEST)
-    if not isinstance(document, dict) or document.get("format") != FORMAT or not isinstance(document.get("files"), list):
+    if (
+        not isinstance(document, dict)
+        or document.get("format") != FORMAT
+        or not isinstance(document.get("files"), list)
+    ):
         raise _wrong(f"this is no manifest of the format {FORMAT}")
     files: dict[str, tuple[int, str]] = {}
     for each in document["files"]:

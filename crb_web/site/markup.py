@@ -60,7 +60,9 @@ class Page:
     @property
     def ids(self) -> set[str]:
         return {
-            value for each in self.pieces if isinstance(each, _Start) and (value := each.attributes.get("id")) is not None
+            value
+            for each in self.pieces
+            if isinstance(each, _Start) and (value := each.attributes.get("id")) is not None
         }
 
     def completed(self, form: Callable[[Form], Page], before: Mapping[tuple[str, bool], Page]) -> Page:

@@ -133,7 +133,9 @@ def _views(record: Mapping[str, Any], judge: str) -> Iterator[View]:
         for name in (DEFAULT_PROFILE, *(each for each in (*PROFILES, NO_PROFILE) if each != DEFAULT_PROFILE)):
             profile = None if name == DEFAULT_PROFILE else name
             for title, beta in preferences:
-                yield View(f"profile {name}", title, BoardQuery.model_validate(here | {"profile": profile, "beta": beta}))
+                yield View(
+                    f"profile {name}", title, BoardQuery.model_validate(here | {"profile": profile, "beta": beta})
+                )
         yield View("as the public tool counts", "balanced", BoardQuery.model_validate(here | {"compatible": True}))
         return
     for basis in ("grounded", "augmented") if record["protocol"] == "reviewbench" else ("grounded",):

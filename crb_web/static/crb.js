@@ -23,9 +23,10 @@ for (const form of document.querySelectorAll("form[data-submit-on-change]")) {
   });
   for (const button of form.querySelectorAll("button[type=submit]")) button.classList.add("said");
 }
-// A page that comes back from the browser's cache must have its fields again.
-window.addEventListener("pageshow", () => {
+// A page that comes back from the browser's cache has its fields again, as its address says and not as they were left.
+window.addEventListener("pageshow", (event) => {
   for (const field of document.querySelectorAll("#beta, #basis-grounded")) field.disabled = false;
+  if (event.persisted) for (const form of document.forms) form.reset();
 });
 
 try {
@@ -38,4 +39,16 @@ try {
   if (y) window.scrollTo(0, y);
 } catch {
   // See above.
+}
+
+// A reason that is open goes away with Escape, and comes again when its value is left and met anew.
+addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  for (const each of document.querySelectorAll(".why:hover, .why:focus")) each.classList.add("dismissed");
+});
+for (const left of ["focusout", "mouseout"]) {
+  addEventListener(left, (event) => {
+    const why = event.target.closest?.(".why");
+    if (why && !why.contains(event.relatedTarget)) why.classList.remove("dismissed");
+  });
 }

@@ -7,14 +7,15 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http.client import HTTPConnection, RemoteDisconnected
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Route, sync_playwright
 
 from tests.browser.stores import everything, made_once
 
@@ -65,9 +66,19 @@ class Tabs:
     said: list[str] = field(default_factory=list)
     dialogs: list[str] = field(default_factory=list)
     _contexts: list[BrowserContext] = field(default_factory=list)
+    _server: HTTPConnection | None = None
 
-    def open(self, path: str = "", *, width: int = 1280, height: int = 900, scheme: str = "light", **more: Any) -> Page:
-        """A page in a context of its own; ``more`` goes to the context."""
+    def open(
+        self,
+        path: str = "",
+        *,
+        width: int = 1280,
+        height: int = 900,
+        scheme: str = "light",
+        pictures: bool = True,
+        **more: Any,
+    ) -> Page:
+        """A page in a context of its own, with empty pictures if so wished; ``more`` goes to the context."""
         context = self.browser.new_context(
             viewport={"width": width, "height": height},
             color_scheme="dark" if scheme == "dark" else "light",
@@ -76,7 +87,7 @@ class Tabs:
         )
         context.set_default_timeout(60_000)
         self._contexts.append(context)
-        context.route(lambda address: not address.startswith(f"{self.origin}/"), self._refuse)
+        context.route("**/*", lambda route: self._relay(route, pictures=pictures))
         context.on("console", lambda message: self._hear(message.type, message.text))
         context.on("weberror", lambda error: self.said.append(str(error.error)))
         context.on("dialog", self._dismiss)
@@ -85,9 +96,38 @@ class Tabs:
             page.goto(self.origin + path)
         return page
 
-    def _refuse(self, route: Any) -> None:
-        self.outside.append(route.request.url)
-        route.abort()
+    def _relay(self, route: Route, *, pictures: bool) -> None:
+        """Ask the server in the browser's stead.
+
+        Chromium breaks every open connection when an address of the machine changes, which containers of other tests
+        do all the time.
+        """
+        request = route.request
+        if not request.url.startswith(f"{self.origin}/"):
+            self.outside.append(request.url)
+            route.abort()
+        elif request.resource_type == "eventsource":
+            route.continue_()
+        elif request.resource_type == "image" and not pictures:
+            route.fulfill(body="<svg xmlns='http://www.w3.org/2000/svg'/>", content_type="image/svg+xml")
+        else:
+            status, headers, body = self._ask(request.method, request.url, request.headers, request.post_data_buffer)
+            route.fulfill(status=status, headers=headers, body=body)
+
+    def _ask(
+        self, method: str, url: str, headers: dict[str, str], body: bytes | None
+    ) -> tuple[int, dict[str, str], bytes]:
+        if self._server is None:
+            self._server = HTTPConnection(self.origin.removeprefix("http://"), timeout=60)
+        try:
+            self._server.request(method, url.removeprefix(self.origin), body, headers)
+            answer = self._server.getresponse()
+        except (RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+            # The server closes what was idle for long.
+            self._server.close()
+            self._server.request(method, url.removeprefix(self.origin), body, headers)
+            answer = self._server.getresponse()
+        return answer.status, dict(answer.getheaders()), answer.read()
 
     def _hear(self, kind: str, text: str) -> None:
         if not _ANSWERED.match(text):
@@ -97,9 +137,15 @@ class Tabs:
         self.dialogs.append(dialog.message)
         dialog.dismiss()
 
+    def forget(self) -> None:
+        for heard in (self.outside, self.said, self.dialogs):
+            heard.clear()
+
     def close(self) -> None:
         for context in self._contexts:
             context.close()
+        if self._server is not None:
+            self._server.close()
 
 
 @pytest.fixture(scope="session")
@@ -137,22 +183,16 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def tabs_at(browser: Browser) -> Iterator[Callable[[str], Any]]:
-    """A context manager for tabs at an origin; at its end nothing has left, been blocked, failed or asked."""
-
-    @contextmanager
-    def at(origin: str) -> Iterator[Tabs]:
-        tabs = Tabs(browser, origin)
-        try:
-            yield tabs
-        finally:
-            tabs.close()
-        assert (tabs.outside, tabs.said, tabs.dialogs) == ([], [], [])
-
-    yield at
+def all_tabs(browser: Browser, origin: str) -> Iterator[Tabs]:
+    """Tabs of a whole module."""
+    found = Tabs(browser, origin)
+    yield found
+    found.close()
 
 
 @pytest.fixture
-def tabs(browser: Browser, tabs_at: Callable[[str], Any], origin: str) -> Iterator[Tabs]:
-    with tabs_at(origin) as found:
-        yield found
+def tabs(all_tabs: Tabs) -> Iterator[Tabs]:
+    """Tabs; at the end of the test nothing has left the machine, been blocked, failed in a script, or asked."""
+    all_tabs.forget()
+    yield all_tabs
+    assert (all_tabs.outside, all_tabs.said, all_tabs.dialogs) == ([], [], [])

@@ -66,6 +66,18 @@ COMMENT_CASES: list[tuple[list[Change], list[str]]] = [
 ]
 
 
+@pytest.fixture(scope="module")
+def page(all_tabs: Tabs) -> Page:
+    """One page for all cases: each begins at an address of its own."""
+    return all_tabs.open(pictures=False)
+
+
+@pytest.fixture(scope="module")
+def plain_page(all_tabs: Tabs) -> Page:
+    """A page without scripts."""
+    return all_tabs.open(pictures=False, java_script_enabled=False)
+
+
 @pytest.fixture
 def command(home: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
     """``crb leaderboard show`` over the served store."""
@@ -160,10 +172,10 @@ def expected_findings(board: dict[str, Any], basis: str) -> list[list[str]]:
 
 @pytest.mark.parametrize(("sweep", "changes", "options"), FINDINGS)
 def test_a_filter_shows_the_numbers_of_the_command(
-    tabs: Tabs, command: Any, sweep: str, changes: list[Change], options: list[str]
+    tabs: Tabs, page: Page, plain_page: Page, command: Any, sweep: str, changes: list[Change], options: list[str]
 ) -> None:
-    """Every cell of the table; again after a reload, in another browser at the same address, and without scripts."""
-    page = tabs.open(f"/?sweep={sweep}")
+    """Every cell of the table; again in another browser at the same address that runs no scripts."""
+    page.goto(f"{tabs.origin}/?sweep={sweep}")
     for name, value in changes:
         change(page, name, value)
     basis = dict(changes).get("basis", "grounded")
@@ -175,17 +187,16 @@ def test_a_filter_shows_the_numbers_of_the_command(
     assert [[cell.replace(" ", "") for cell in row] for row in cells] == [
         [cell.replace(" ", "") for cell in row] for row in expected
     ]
-    for again in (page, tabs.open(page.url.removeprefix(tabs.origin)), tabs.open(java_script_enabled=False)):
-        again.goto(page.url)
-        assert [row[: len(expected[0])] for row in shown(again)] == cells
+    plain_page.goto(page.url)
+    assert [row[: len(expected[0])] for row in shown(plain_page)] == cells
 
 
 @pytest.mark.parametrize(("changes", "options"), COMMENT_CASES)
 def test_imported_judges_show_the_numbers_of_the_command(
-    tabs: Tabs, command: Any, changes: list[Change], options: list[str]
+    tabs: Tabs, page: Page, command: Any, changes: list[Change], options: list[str]
 ) -> None:
     """Counts and ratios to four decimals, under each of three judges, profile and counting."""
-    page = tabs.open(f"/?sweep={COMMENTS}")
+    page.goto(f"{tabs.origin}/?sweep={COMMENTS}")
     for name, value in changes:
         change(page, name, value)
     check_comments(page, command, COMMENTS, options)
@@ -210,7 +221,7 @@ def check_comments(page: Page, command: Any, sweep: str, options: list[str]) -> 
 
 def test_the_way_back_has_the_old_state(tabs: Tabs) -> None:
     """Each change is an address of its own: back and forward show its numbers and its fields, and the focus stays."""
-    page = tabs.open("/?sweep=bench")
+    page = tabs.open("/?sweep=bench", pictures=False)
     seen = [(page.url, shown(page))]
     for name, value in (("severity", "high"), ("dimension", "language=Go"), ("slider", "2.5"), ("basis", "augmented")):
         change(page, name, value)
@@ -225,19 +236,22 @@ def test_the_way_back_has_the_old_state(tabs: Tabs) -> None:
     assert page.locator("#filters input[type=checkbox]:checked").count() == 0
     page.go_forward()
     assert (page.url, shown(page)) == seen[1]
+    page.reload()
+    assert (page.url, shown(page)) == seen[1]
     assert page.locator("#severity-1").is_checked()
 
 
-def test_defaults_stay_out_of_the_address(tabs: Tabs) -> None:
+def test_defaults_stay_out_of_the_address(tabs: Tabs, page: Page) -> None:
     """A link that is shared says what was chosen and nothing else."""
-    page = tabs.open("/?sweep=bench")
+    page.goto(f"{tabs.origin}/?sweep=bench")
     change(page, "severity", "high")
     assert {name for name, _ in parse_qsl(urlsplit(page.url).query)} == {"sweep", "judge", "severity"}
 
 
-def test_filters_work_without_scripts(tabs: Tabs, command: Any) -> None:
+def test_filters_work_without_scripts(tabs: Tabs, plain_page: Page, command: Any) -> None:
     """The button that scripts hide sends the form."""
-    page = tabs.open("/?sweep=bench", java_script_enabled=False)
+    page = plain_page
+    page.goto(f"{tabs.origin}/?sweep=bench")
     page.locator("details.filters summary").first.click()
     page.locator("#severity-1").check()
     page.get_by_role("button", name="Apply").click()

@@ -1,4 +1,4 @@
-"""The marker ``chaos``, and the table of recoveries at the end of a run. tests/conftest.py takes in these hooks."""
+"""The table of recoveries at the end of a run. tests/conftest.py takes in these hooks."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import pytest
 
 __all__ = [
     "PROPERTY",
-    "pytest_collection_modifyitems",
-    "pytest_configure",
     "pytest_runtest_logreport",
     "pytest_terminal_summary",
     "table",
@@ -23,39 +21,18 @@ PROPERTY = "recovered"
 _recoveries: list[tuple[str, float]] = []
 
 
-def _long_ones_are_asked_for(config: pytest.Config) -> bool:
-    return "chaos" in str(config.option.markexpr or "")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
-    config.addinivalue_line("markers", "chaos: a fault of full length; left out unless -m names chaos")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the long fault tests out unless ``-m`` names them; ``pytest_terminal_summary`` says so."""
-    if _long_ones_are_asked_for(config):
-        return
-    out = [item for item in items if item.get_closest_marker("chaos") is not None]
-    if out:
-        config.hook.pytest_deselected(items=out)
-        items[:] = [item for item in items if item.get_closest_marker("chaos") is None]
-
-
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Collect what the tests measured, also those that another process ran."""
     if report.when == "teardown":
         _recoveries.extend((value[0], value[1]) for name, value in report.user_properties if name == PROPERTY)
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """The table of recoveries, and whether the long tests were left out."""
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """The table of recoveries."""
     if _recoveries:
         terminalreporter.section("recovery from faults")
         for line in table(_recoveries):
             terminalreporter.write_line(line)
-    if not _long_ones_are_asked_for(config):
-        terminalreporter.write_line("The long fault tests (marker chaos) were left out: `make chaos` runs them.")
 
 
 def table(recoveries: Iterable[tuple[str, float]]) -> list[str]:

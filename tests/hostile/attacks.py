@@ -7,7 +7,7 @@ from typing import Any
 
 from crb_core.agent import Outcome
 
-__all__ = ["ATTACKS", "Attack"]
+__all__ = ["ATTACKS", "COUSINS", "Attack"]
 
 _SMALL: dict[str, Any] = {
     "memory_mib": 64,
@@ -156,4 +156,44 @@ ATTACKS: tuple[Attack, ...] = (
     _survives("priorities", "REFUSED real-time scheduling"),
     _survives("leases", " leases"),
     _survives("tables-of-the-kernel", "watchers", memory_mib=256),
+)
+
+#: Attacks that differ little from another one; `make hostile` runs them too.
+COUSINS = frozenset(
+    {
+        "thread-bomb",
+        "zombie-herd",
+        "stopped-for-ever",
+        "crash",
+        "traced-by-each-other",
+        "memory-bomb-of-a-child",
+        "memory-without-an-owner",
+        "memory-of-the-kernel",
+        "files-never-named",
+        "reserved-blocks",
+        "endless-file",
+        "hard-link-herd",
+        "extended-attributes",
+        "deep-folders",
+        "deep-folders-in-tmp",
+        "folders-that-move",
+        "endless-line-on-stderr",
+        "findings-link-to-environment",
+        "wide-json",
+        "utf-16",
+        "lone-surrogate",
+        "number-of-many-digits",
+        "float-beyond-numbers",
+        "absolute-path",
+        "zero-byte-in-path",
+        "written-over-by-others",
+        "kernel-switches",
+        "kernel-log",
+        "handles-of-the-host",
+        "priorities",
+        "leases",
+        "tables-of-the-kernel",
+        "clocks",
+        "socket-to-the-hypervisor",
+    }
 )

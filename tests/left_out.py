@@ -1,0 +1,36 @@
+"""Tests that take long: a plain run leaves them out and says so. tests/conftest.py registers the plugin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+__all__ = ["LeftOut"]
+
+#: Marker: what it stands for, and the command that runs it.
+MARKERS = {
+    "chaos": ("a fault of full length", "make chaos"),
+    "thorough": ("a hostile agent that is much like another one", "make hostile"),
+}
+
+
+class LeftOut:
+    """A pytest plugin: a marker's tests run where ``-m`` names it."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        asked_for = str(config.option.markexpr or "")
+        self._left_out = [marker for marker in MARKERS if marker not in asked_for]
+        for marker, (what, _) in MARKERS.items():
+            config.addinivalue_line("markers", f"{marker}: {what}; left out unless -m names it")
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        out = [item for item in items if any(item.get_closest_marker(marker) for marker in self._left_out)]
+        if out:
+            config.hook.pytest_deselected(items=out)
+            items[:] = [item for item in items if item not in out]
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        for marker in self._left_out:
+            what, command = MARKERS[marker]
+            terminalreporter.write_line(f"Left out: tests marked {marker} ({what}); `{command}` runs them.")
