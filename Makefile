@@ -45,7 +45,8 @@ fuzz: setup-test ## Damage documents of every format that comes from outside (FU
 	@$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
 
 audit: setup-test ## Ask the advisory databases for what is installed (needs the network)
-	@$(BIN)/pip-audit --local --skip-editable
+	@$(BIN)/uv export --quiet --frozen --no-emit-project --all-groups --output-file $(VENV)/locked.txt
+	@$(BIN)/pip-audit --strict --disable-pip --require-hashes --requirement $(VENV)/locked.txt
 
 lint: setup-test ## Check style, imports between rooms, and known security mistakes
 	$(BIN)/ruff check .
