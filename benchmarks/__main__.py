@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.report import Figure, show
 
-NAMES = ("scale", "overhead", "rescoring", "web")
+NAMES = ("scale", "overhead", "rescoring", "web", "web_filters")
 
 
 def main() -> None:
@@ -43,6 +43,10 @@ def _measure(name: str) -> list[Figure]:
         from benchmarks.web import web
 
         return web()
+    if name == "web_filters":
+        from benchmarks.web_filters import web_filters
+
+        return web_filters()
     from benchmarks.overhead import overhead
 
     return overhead()

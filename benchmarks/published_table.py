@@ -20,9 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from crb_core.comment_lists import compatible_rows
+from crb_core.comment_rows import CommentRow, CommentTrial
 from crb_core.formats.golden_comments import FORMAT, read_corpus
 from crb_core.formats.golden_comments_results import read_results
-from crb_core.golden_leaderboard import CommentRow, CommentTrial, compatible_rows, strict_rows
+from crb_core.golden_leaderboard import strict_rows
 from crb_core.identity import RowIdentity
 from crb_core.store import open_store
 from crb_core.store.comment_results import load_comment_trials, scorable_pull_requests

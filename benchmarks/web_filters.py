@@ -7,34 +7,30 @@ too. Between some requests this process commits to the store, as workers do whil
 
 from __future__ import annotations
 
-import http.client
-import os
 import random
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass
+from http.client import HTTPConnection
 from pathlib import Path
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import psutil
-from sqlalchemy import text
+from sqlalchemy import update
 
-from benchmarks.filled_sweep import fill
 from benchmarks.report import Figure
+from benchmarks.web import filled_home, served
 from crb_core.distribution import percentile
 from crb_core.protocols import reviewbench
 from crb_core.store import Store, open_store
+from crb_core.store.tables import StepRow, core
 
 __all__ = ["web_filters"]
 
-BUILDS, PULL_REQUESTS, ROUNDS = 20, 219, 3
 REQUESTS = 150
 _GOAL = "100 or less"
-_SERVER = "from crb_cli.main import run; run()"
 #: Values of the axes that the requests combine.
 _AXES = {
     "severity": reviewbench.SEVERITIES,
@@ -57,16 +53,12 @@ class _Asked:
 def web_filters() -> list[Figure]:
     """Page and API document under new filters, alone and with commits of another process between them."""
     with tempfile.TemporaryDirectory(prefix="crb-bench-") as folder:
-        store = open_store(f"sqlite:///{Path(folder) / 'crb.sqlite'}")
-        fill(store, builds=BUILDS, pull_requests=PULL_REQUESTS, rounds=ROUNDS)
-        try:
-            return measured(Path(folder), store, REQUESTS)
-        finally:
-            store.close()
+        return measured(filled_home(Path(folder)), REQUESTS)
 
 
-def measured(home: Path, store: Store, requests: int) -> list[Figure]:
-    """The figures of ``requests`` of each kind against a server over ``home``, whose store is ``store``."""
+def measured(home: Path, requests: int) -> list[Figure]:
+    """The figures of ``requests`` of each kind against a server over a home."""
+    store = open_store(f"sqlite:///{home / 'crb.sqlite'}")
     filters = new_filters(random.Random(1))
     figures: list[Figure] = []
     kinds: dict[str, tuple[str, Callable[[], None]]] = {
@@ -74,8 +66,13 @@ def measured(home: Path, store: Store, requests: int) -> list[Figure]:
         "API": ("/api/v1/leaderboard?intervals=false&", lambda: None),
         "page after a commit": ("/?", lambda: _commit(store)),
     }
-    with _served(home) as (server, connection):
+    with closing(store), served(home) as (host, pid), closing(HTTPConnection(host, timeout=120)) as connection:
+        server = psutil.Process(pid)
+        began = time.perf_counter()
         _ask(server, connection, "/")
+        loading = (time.perf_counter() - began) * 1000
+        # The first page begins the intervals of the whole sweep in the background: seconds of CPU time, once.
+        intervals = _ask(server, connection, "/?intervals=made")
         found: dict[str, list[_Asked]] = {name: [] for name in kinds}
         # Interleaved, so that a busy moment of the machine meets every kind.
         for _ in range(requests):
@@ -99,6 +96,8 @@ def measured(home: Path, store: Store, requests: int) -> list[Figure]:
                 note=f"median {percentile(cpu, 0.5):.0f} ms, longest {max(cpu):.0f} ms",
             )
         )
+    later = f"intervals of the whole sweep {intervals.wall / 1000:.1f} s later, {intervals.cpu / 1000:.1f} s of CPU"
+    figures.append(Figure(name="first page, with loading the sweep", value=loading, unit="ms", note=later))
     figures.append(Figure(name="the server's memory", value=memory, unit="MiB"))
     return figures
 
@@ -119,32 +118,7 @@ def new_filters(draw: random.Random) -> Iterator[str]:
             yield query
 
 
-@contextmanager
-def _served(home: Path) -> Iterator[tuple[psutil.Process, http.client.HTTPConnection]]:
-    """A server over a home, and a connection to it that stays open."""
-    server = subprocess.Popen(
-        [sys.executable, "-c", _SERVER, "serve", "--port", "0"],
-        env=os.environ | {"CRB_HOME": str(home)},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert server.stdout is not None
-        line = server.stdout.readline()
-        address = next((word for word in line.split() if word.startswith("http://")), None)
-        if address is None:
-            raise SystemExit(f"The server did not start: {line.strip() or 'it said nothing'}")
-        connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=120)
-        try:
-            yield psutil.Process(server.pid), connection
-        finally:
-            connection.close()
-    finally:
-        server.terminate()
-        server.wait(timeout=30)
-
-
-def _ask(server: psutil.Process, connection: http.client.HTTPConnection, address: str) -> _Asked:
+def _ask(server: psutil.Process, connection: HTTPConnection, address: str) -> _Asked:
     used, began = _cpu_seconds(server.pid), time.perf_counter()
     connection.request("GET", address)
     answer = connection.getresponse()
@@ -173,7 +147,6 @@ def _cpu_seconds(pid: int) -> dict[str, float]:
 
 def _commit(store: Store) -> None:
     """What a worker's beat is to a reader: a commit of another process that changes nothing of the sweep."""
+    steps = core(StepRow)
     with store.write() as connection:
-        connection.execute(text("UPDATE worker SET status = status"))
-        connection.execute(text("CREATE TABLE IF NOT EXISTS bench_beat (beat INTEGER)"))
-        connection.execute(text("INSERT INTO bench_beat VALUES (1)"))
+        connection.execute(update(steps).where(steps.c.id == 1).values(beat=steps.c.beat + 1))

@@ -205,7 +205,7 @@ def _explain(agent_build: AgentBuild, key: str, result: AttemptResult) -> None:
     style = "green" if verdict == "succeeded" else "red"
     console.print(plain(f"{agent_build.agent} on {key}: {verdict}"), style=f"bold {style}")
     console.print(plain(result.detail), soft_wrap=True)
-    took = "" if result.review_ms is None else f"review {result.review_ms:.0f} ms"
+    took = "no review" if result.review_ms is None else f"review {result.review_ms:.0f} ms"
     engine = "" if result.engine_ms is None else f", engine's own {result.engine_ms:.0f} ms"
     limits = agent_build.limits
     console.print(

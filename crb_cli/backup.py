@@ -32,13 +32,7 @@ def backup(
     made = write_backup(store, open_evidence(settings.resolved_evidence_url), file)
     store.close()
     _report("Backed up", file, made, as_json)
-    if made.missing_blobs and not as_json:
-        console.print(
-            f"{len(made.missing_blobs)} blobs that rows name are missing from the evidence, the first is "
-            f"{made.missing_blobs[0]}.",
-            soft_wrap=True,
-        )
-    if made.missing_blobs:
+    if made.missing_blobs or made.damaged_blobs:
         raise typer.Exit(1)
 
 
@@ -70,6 +64,7 @@ def _report(done: str, file: Path, made: Backup, as_json: bool) -> None:
                 "blobs": made.blobs,
                 "bytes": made.bytes,
                 "missing_blobs": list(made.missing_blobs),
+                "damaged_blobs": list(made.damaged_blobs),
             }
         )
         return
@@ -81,3 +76,12 @@ def _report(done: str, file: Path, made: Backup, as_json: bool) -> None:
         soft_wrap=True,
     )
     console.print(f"content {made.content_sha256}")
+    for digests, what in (
+        (made.missing_blobs, "missing"),
+        (made.damaged_blobs, "damaged, since they do not have their SHA-256 any more"),
+    ):
+        if digests:
+            console.print(
+                f"Without {len(digests)} of the blobs that rows name: {what}. The first is {digests[0]}.",
+                soft_wrap=True,
+            )

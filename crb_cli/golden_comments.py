@@ -14,7 +14,7 @@ from crb_core.calibration_words import calibration_words
 from crb_core.store.comment_boards import COUNTING, PROTOCOL, Options, board_json, build_rows
 
 if TYPE_CHECKING:
-    from crb_core.golden_leaderboard import CommentRow
+    from crb_core.comment_rows import CommentRow
     from crb_core.store import Store
     from crb_core.store.results import StoredJudge, SweepResults
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from crb_cli.model_calls import finite_cost
 from crb_cli.output import JsonFlag, console, plain, print_json
 
 if TYPE_CHECKING:
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 __all__ = ["rejudge", "run"]
 
 Sweep = Annotated[str, typer.Argument(help="Name or id of the sweep.")]
-MaxCost = Annotated[float | None, typer.Option(min=0, help="List price in USD that the judges' calls may reach.")]
+MaxCost = Annotated[
+    float | None,
+    typer.Option(min=0, callback=finite_cost, help="List price in USD that the judges' calls may reach."),
+]
 
 
 def run(

@@ -12,7 +12,7 @@ from crb_cli import filters
 from crb_cli.output import JsonFlag, console, plain, print_json
 
 if TYPE_CHECKING:
-    from crb_core.golden_leaderboard import CommentRow
+    from crb_core.comment_rows import CommentRow
     from crb_core.row_usage import RowUsage
     from crb_core.rows import Row
     from crb_core.usage import Figure

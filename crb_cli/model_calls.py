@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,11 +21,24 @@ if TYPE_CHECKING:
     from crb_worker.judge.rate_limit import RateLimiter
     from crb_worker.snapshot import SnapshotCache
 
-__all__ = ["CallDesk", "FakeModel", "MaxCost", "fake_model_served", "open_call_desk"]
+__all__ = ["CallDesk", "FakeModel", "MaxCost", "fake_model_served", "finite_cost", "open_call_desk"]
+
+
+def finite_cost(usd: float | None) -> float | None:
+    """A limit of cost as it was given; typer.BadParameter for one that limits nothing."""
+    if usd is not None and not math.isfinite(usd):
+        raise typer.BadParameter("an amount in USD is a finite number; leave it out for no limit")
+    return usd
+
 
 MaxCost = Annotated[
     float | None,
-    typer.Option(min=0, help="List price in USD that the calls of this run may reach.", show_default=False),
+    typer.Option(
+        min=0,
+        callback=finite_cost,
+        help="List price in USD that the calls of this run may reach.",
+        show_default=False,
+    ),
 ]
 FakeModel = Annotated[bool, typer.Option("--fake-model", help="Let the claude judge ask a scripted model on loopback.")]
 

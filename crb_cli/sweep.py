@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from crb_cli.extraction import Extract
-from crb_cli.model_calls import FakeModel, MaxCost
+from crb_cli.model_calls import FakeModel, MaxCost, finite_cost
 from crb_cli.output import JsonFlag, console, plain, print_json
 from crb_cli.running import SOME_TRIALS_FAILED, run_or_leave_to_the_farm
 from crb_cli.steering import add_to
@@ -57,7 +57,8 @@ def start(
         typer.Option(metavar="AGENT=N", help="Reviews of an agent at once, over all sweeps (repeatable)."),
     ] = None,
     max_cost: Annotated[
-        float | None, typer.Option(min=0, help="List price in USD that the judges' calls may reach.")
+        float | None,
+        typer.Option(min=0, callback=finite_cost, help="List price in USD that the judges' calls may reach."),
     ] = None,
     runner: Annotated[str | None, typer.Option(help="auto, docker or process.")] = None,
     force: Annotated[bool, typer.Option("--force", help="A new sweep even if one of that name exists.")] = False,

@@ -57,7 +57,7 @@ def list_(
     for title in ("worker", "state", "reviews", "judge steps", "holds"):
         table.add_column(title, justify="right" if title == "holds" else "left", overflow="fold")
     for record in records:
-        state = "beats" if record["alive"] else f"silent for {record['silent_seconds']:.0f} s"
+        state = "beats" if record["alive"] else f"no beat in {record['silent_seconds']:.0f} s"
         table.add_row(
             plain(record["worker"]), state, _slots(record, "review"), _judge_slots(record), str(record["running"])
         )

@@ -20,7 +20,7 @@ for fewer than 16,384 pull requests.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -88,13 +88,18 @@ _Part: TypeAlias = tuple[tuple[str, ...], tuple[int, ...]]
 class Bootstrap:
     """Resamples and exchanges of one seed; the sums of every sample are made once and reused by all comparisons."""
 
-    def __init__(self, resamples: int = RESAMPLES, seed: int = SEED) -> None:
+    def __init__(
+        self, resamples: int = RESAMPLES, seed: int = SEED, *, between: Callable[[], None] = lambda: None
+    ) -> None:
+        """``between`` is called between pieces of work of some hundredths of a second, so that it can let others go
+        first or, by raising, end the work."""
         if resamples < 1:
             raise InputError(f"an interval needs at least one resample, not {resamples}")
         if seed < 0:
             raise InputError(f"a seed is a whole number of at least 0, not {seed}")
         self.resamples = resamples
         self.seed = seed
+        self._between = between
         self._matrices: dict[tuple[str, int], NDArray[np.uint16]] = {}
         self._values: dict[tuple[Sample, _Part, LevelName, str], Floats] = {}
         self._swap_sums: dict[tuple[Sample, _Part, LevelName, str], dict[str, Floats]] = {}
@@ -138,6 +143,7 @@ class Bootstrap:
         matrix = self._matrix("weights", len(first.keys))
         values = {metric: np.empty((len(matrix), len(samples))) for metric in metrics}
         for start, sums in _products(matrix, samples, needed):
+            self._between()
             for metric in metrics:
                 value = _statistic(first, sums, level, metric)
                 values[metric][start : start + len(value)] = value
@@ -154,9 +160,10 @@ class Bootstrap:
 
     def compare(self, one: Sample, other: Sample, metric: str, level: LevelName = "macro") -> Comparison:
         """``one`` minus ``other`` on what both have scored."""
+        self._between()
         rounds = tuple(number for number in one.rounds if number in other.rounds)
-        shared = [complete_keys(sample, rounds) for sample in (one, other)]
-        keys = tuple(key for key in shared[0] if key in set(shared[1]))
+        theirs_complete = set(complete_keys(other, rounds))
+        keys = tuple(key for key in complete_keys(one, rounds) if key in theirs_complete)
         exact = 2 ** min(len(keys), 64) <= self.resamples
 
         def answer(**known: Any) -> Comparison:
@@ -200,6 +207,7 @@ class Bootstrap:
             matrix = self._matrix("swaps", len(part[0]))
             sums = {name: np.empty((len(mine), len(matrix), len(part[1]))) for name in needed}
             for start, chunk in _products(matrix, mine, needed):
+                self._between()
                 for name in needed:
                     sums[name][:, start : start + len(chunk[name])] = chunk[name].swapaxes(0, 1)
             values = self._values_of(mine, level, metrics)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from operator import attrgetter
 
 from crb_core.errors import InputError
 from crb_core.finding import Record
@@ -99,10 +101,10 @@ def sample_deviation(values: Sequence[float]) -> float:
     """
     pairs = [value.as_integer_ratio() for value in values]
     # Denominators of floats are powers of two, so the largest is common to all.
-    common = max(below for _, below in pairs)
+    common = max([below for _, below in pairs])
     whole = [above * (common // below) for above, below in pairs]
     n = len(whole)
-    squares = n * sum(each * each for each in whole) - sum(whole) ** 2
+    squares = n * sum([each * each for each in whole]) - sum(whole) ** 2
     below = n * (n - 1) * common * common
     # A root of 64 bits or more, whose last bit is set where it is inexact, rounds to the nearest float.
     shift = 2 * max(0, 65 + (below.bit_length() - squares.bit_length()) // 2)
@@ -151,32 +153,33 @@ def across_rounds(rounds: Sequence[RoundValue], *, allow_partial: bool = False) 
     An incomplete round is left out unless ``allow_partial``, which makes the row unranked. ``scored`` and ``planned``
     sum the pull requests of the used rounds.
     """
-    ordered = tuple(sorted(rounds, key=lambda each: each.number))
-    numbers = [each.number for each in ordered]
-    for number in numbers:
-        if numbers.count(number) > 1:
-            raise InputError(f"round {number} is given twice", remedy="Give each round of one agent build once")
+    ordered = tuple(sorted(rounds, key=attrgetter("number")))
+    for one, other in pairwise(ordered):
+        if one.number == other.number:
+            raise InputError(f"round {one.number} is given twice", remedy="Give each round of one agent build once")
     _require_finite([each.value for each in ordered if each.value is not None])
-    used = [each for each in ordered if each.is_complete or (allow_partial and each.scored)]
+    complete = [each for each in ordered if each.scored == each.planned]
+    used = complete
+    if allow_partial:
+        used = [each for each in ordered if each.scored or each.is_complete]
     values = [each.value for each in used if each.value is not None]
-    without = [each.number for each in used if each.value is None]
+    without = [each.number for each in used if each.value is None] if len(values) < len(used) else []
     reason = None
     if not used:
         reason = "no round is complete" if ordered else "no round was run"
     elif without:
         reason = f"undefined in round {', '.join(map(str, without))}"
     defined = reason is None
-    numbers_used = tuple(each.number for each in used)
-    complete = [each for each in ordered if each.is_complete]
+    numbers_used = tuple([each.number for each in used])
     return AcrossRounds(
         mean=math.fsum(values) / len(values) if defined else None,
         std=sample_deviation(values) if defined and len(values) > 1 else None,
         rounds=ordered,
         used=numbers_used,
-        left_out=tuple(each.number for each in ordered if each.number not in numbers_used),
-        scored=sum(each.scored for each in used),
-        planned=sum(each.planned for each in used),
-        ranked=defined and all(each.is_complete for each in used),
+        left_out=tuple([each.number for each in ordered if each.number not in numbers_used]),
+        scored=sum([each.scored for each in used]),
+        planned=sum([each.planned for each in used]),
+        ranked=defined and (used is complete or all(each.is_complete for each in used)),
         submittable=defined and len(complete) >= ROUNDS_TO_SUBMIT and len(complete) == len(used),
         reason=reason,
     )

@@ -1,145 +1,47 @@
-"""The leaderboard of the golden-comments protocol, counted in one of two ways (seed C; rules 18 and 19).
+"""The leaderboard of the golden-comments protocol, counted strictly (seed C; rule 18).
 
-*Strict* counts positions, inside a profile, with dedup groups, undefined as None. *Compatible* counts what the public
-tool counts: recorded lists, or for judges that crb ran the lists that it would have recorded. Rows are ranked by the F
-of the counts summed over pull requests (micro), as that benchmark publishes it.
+Positions count, inside a profile, with dedup groups; what is undefined is None. ``crb_core.comment_lists`` counts as
+the public tool does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from crb_core import distribution
 from crb_core.agent import AgentBuild
 from crb_core.aggregate import Score, f_measure, mean
 from crb_core.bootstrap import Bootstrap, LevelName
+from crb_core.comment_rows import (
+    BETA_RANGE,
+    COMMENT_METRICS,
+    CommentBuilds,
+    CommentRow,
+    CommentTrial,
+    marks_of,
+    problems_of,
+    ranked_rows,
+)
 from crb_core.distribution import AcrossRounds, RoundValue
 from crb_core.errors import InputError, Where
 from crb_core.finding import GoldenFinding
 from crb_core.identity import RowIdentity
 from crb_core.matching import JudgedPullRequest
-from crb_core.protocols.golden_comments import (
-    DedupGroups,
-    MetricSet,
-    RecordedLists,
-    compatible,
-    profile_subset,
-    score,
-)
+from crb_core.protocols.golden_comments import MetricSet, profile_subset, score
 from crb_core.recipes import COMMENTS
-from crb_core.rows import Trial
-from crb_core.samples import Sample, sample_of_counts
+from crb_core.samples import sample_of_counts
 from crb_core.strata import EVERYTHING, Subset
 from crb_core.telling_apart import tell_apart
 
-__all__ = [
-    "BETA_RANGE",
-    "COMMENT_METRICS",
-    "NO_PROFILE",
-    "CommentRow",
-    "CommentTrial",
-    "compatible_rows",
-    "strict_rows",
-    "text_keyed_lists",
-]
+__all__ = ["strict_rows"]
 
-#: Smallest and largest beta of this benchmark (seed C).
-BETA_RANGE = (0.5, 3.0)
-#: What the command line calls counting without a profile: golden comments of every category and of none.
-NO_PROFILE = "none"
-
-#: The metrics of a row, in the order of tables.
-COMMENT_METRICS = ("precision", "recall", "f")
 _LEVELS: tuple[LevelName, ...] = ("macro", "micro")
 
 
-@dataclass(frozen=True, kw_only=True)
-class CommentTrial:
-    """One trial under one judge, with what its judgment leaves open.
-
-    ``match_unrecorded`` are candidates of which only is known that they are no false positives, ``golden_unjudged``
-    golden comments that were not judged, ``golden_categories`` categories that only the judgment records, all by
-    position. ``recorded`` are an imported judgment's lists; ``probabilities`` by (candidate, golden) stand in for the
-    public tool's confidence. ``judged`` is None without a score; ``problem`` says why. ``unscorable`` says why the
-    strict counting cannot use a judgment that has recorded lists. ``review`` has the review's times and usage where
-    these are known.
-    """
-
-    pull_request: str
-    round: int
-    judged: JudgedPullRequest | None
-    problem: str | None = None
-    unscorable: str | None = None
-    dedup_groups: DedupGroups = ()
-    match_unrecorded: Collection[int] = ()
-    golden_unjudged: frozenset[int] = frozenset()
-    golden_categories: Mapping[int, str] = field(default_factory=dict)
-    recorded: RecordedLists | None = None
-    probabilities: Mapping[tuple[int, int], float] = field(default_factory=dict)
-    review: Trial | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class CommentRow:
-    """One build under one judge. ``figures`` are the row's own fields as JSON; ``f`` orders the rows."""
-
-    build: AgentBuild
-    identity: RowIdentity
-    judge: str
-    ranked: bool
-    marks: tuple[str, ...]
-    figures: Mapping[str, Any]
-    rank: int | None = None
-    #: What intervals and comparisons resample; None where nothing is averaged or a round was not counted by position.
-    sample: Sample | None = None
-    #: Rows that share a letter cannot be told apart; None without a comparison.
-    letters: str | None = None
-    #: Times and usage of the reviews; ``scored`` says which ones the strict counting used. Empty in compatible rows.
-    trials: tuple[Trial, ...] = ()
-    #: By round and pull request what the strict counting found, in all rounds, complete or not.
-    counted: Mapping[tuple[int, str], MetricSet] = field(default_factory=dict)
-    #: By axis and value micro f of one stratum, mean of the used rounds; None with a reason. Empty in compatible rows.
-    strata: Mapping[tuple[str, str], tuple[float | None, str | None]] = field(default_factory=dict)
-    #: Golden comments that are matched in a used round: (pull request, position). None in compatible rows.
-    covered: frozenset[tuple[str, int]] | None = None
-
-    @property
-    def used(self) -> tuple[int, ...]:
-        """The rounds that the row averages."""
-        return tuple(self.figures.get("rounds_used", ()))
-
-    @property
-    def f(self) -> float | None:
-        value: float | None = self.figures["f"]
-        return value
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "agent": self.build.agent,
-            "display_name": self.build.display_name,
-            "build": self.build.build_id,
-            "runner": self.build.runner,
-            "isolated": self.build.isolated,
-            "kind": self.build.kind,
-            "model_roles": {role.role: role.model for role in self.build.model_roles},
-            "judge": self.judge,
-            "row_identity": self.identity.model_dump(mode="json"),
-            "row_sha256": self.identity.sha256,
-            "rank": self.rank,
-            "ranked": self.ranked,
-            "letters": self.letters,
-            "marks": list(self.marks),
-            **self.figures,
-        }
-
-
-Builds = Iterable[tuple[AgentBuild, RowIdentity, Sequence[CommentTrial]]]
-
-
 def strict_rows(
-    builds: Builds,
+    builds: CommentBuilds,
     *,
     judge: str,
     pull_requests: Sequence[str],
@@ -163,7 +65,7 @@ def strict_rows(
         _strict_row(build, identity, trials, judge, pull_requests, profile, beta, dedup, subset, inside, allow_partial)
         for build, identity, trials in builds
     ]
-    return _ranked(rows) if bootstrap is None else _with_uncertainty(_ranked(rows), bootstrap)
+    return ranked_rows(rows) if bootstrap is None else _with_uncertainty(ranked_rows(rows), bootstrap)
 
 
 def _with_uncertainty(rows: Sequence[CommentRow], bootstrap: Bootstrap) -> tuple[CommentRow, ...]:
@@ -187,100 +89,6 @@ def _with_uncertainty(rows: Sequence[CommentRow], bootstrap: Bootstrap) -> tuple
     return tuple(found)
 
 
-def compatible_rows(builds: Builds, *, judge: str) -> tuple[CommentRow, ...]:
-    """Rows as the public tool counts: no profile, beta 1, 0 where undefined; rounds are pooled."""
-    rows = []
-    for build, identity, trials in builds:
-        lists = [found for found in map(_lists, trials) if found is not None]
-        result = compatible(lists)
-        skipped = [trial for trial in trials if _lists(trial) is None]
-        rows.append(
-            CommentRow(
-                build=build,
-                identity=identity,
-                judge=judge,
-                ranked=bool(lists),
-                marks=tuple(_marks(build, [f"{len(skipped)} reviews without evaluation"] if skipped else [])),
-                figures={
-                    **result.model_dump(mode="json", exclude={"reviews"}),
-                    "reviews": len(lists),
-                    "skipped": len(skipped),
-                    "problems": _problems(skipped),
-                },
-            )
-        )
-    return _ranked(rows)
-
-
-def text_keyed_lists(
-    judged: JudgedPullRequest,
-    probabilities: Mapping[tuple[int, int], float] | None = None,
-    dedup_groups: DedupGroups = (),
-) -> RecordedLists:
-    """The lists that the public tool would record for these correspondences (facts C3).
-
-    State is keyed by text, so equal texts collapse. Golden comment by golden comment, a candidate replaces the best one
-    so far only with a higher probability (1 where none is known); one that is replaced keeps its mark and is in no
-    list; one that comes later with the same or a lower probability stays unmatched and is a false positive.
-    """
-    links = {(record.candidate, golden) for record in judged.correspondences for golden in record.golden}
-    known = probabilities or {}
-    siblings = {place: group for group in dedup_groups for place in group}
-    best: dict[str, tuple[float, str]] = {}
-    marked: set[str] = set()
-    for position, golden in enumerate(judged.golden):
-        for place, candidate in enumerate(judged.candidates):
-            confidence = known.get((place, position), 1.0) if (place, position) in links else 0.0
-            if confidence > best.get(golden.message, (0.0, ""))[0]:
-                best[golden.message] = (confidence, candidate.message)
-                marked.update(judged.candidates[each].message for each in siblings.get(place, (place,)))
-    golden_texts = list(dict.fromkeys(golden.message for golden in judged.golden))
-    candidate_texts = list(dict.fromkeys(candidate.message for candidate in judged.candidates))
-    return RecordedLists(
-        true_positives=[text for text in golden_texts if text in best],
-        false_positives=[text for text in candidate_texts if text not in marked],
-        false_negatives=[text for text in golden_texts if text not in best],
-    )
-
-
-def _lists(trial: CommentTrial) -> RecordedLists | None:
-    if trial.recorded is not None or trial.judged is None:
-        return trial.recorded
-    if not trial.judged.golden:
-        return None
-    return text_keyed_lists(trial.judged, trial.probabilities, trial.dedup_groups)
-
-
-def _ranked(rows: Iterable[CommentRow]) -> tuple[CommentRow, ...]:
-    rows = list(rows)
-    ranked = sorted(
-        (row for row in rows if row.ranked and row.f is not None),
-        key=lambda row: (-(row.f or 0.0), row.build.agent, row.build.build_id),
-    )
-    placed = [replace(row, rank=1 + sum((other.f or 0.0) > (row.f or 0.0) for other in ranked)) for row in ranked]
-    rest = [row for row in rows if row not in ranked]
-    return (*placed, *sorted(rest, key=lambda row: (row.build.agent, row.build.build_id)))
-
-
-def _problems(trials: Iterable[CommentTrial]) -> list[dict[str, Any]]:
-    return [
-        {
-            "pull_request": trial.pull_request,
-            "round": trial.round,
-            "problem": trial.problem or trial.unscorable or "no score",
-        }
-        for trial in trials
-    ]
-
-
-def _marks(build: AgentBuild, more: Iterable[str]) -> Iterable[str]:
-    if not build.isolated:
-        yield "imported" if build.runner == "imported" else "not isolated"
-    if build.kind == "replay":
-        yield "recorded"
-    yield from more
-
-
 def _strict_row(
     build: AgentBuild,
     identity: RowIdentity,
@@ -301,7 +109,7 @@ def _strict_row(
         mine = [trial for trial in trials if trial.round == number and trial.pull_request in pull_requests]
         usable = [(trial, _judged_part(trial)) for trial in mine if _is_usable(trial)]
         there = {trial.pull_request for trial in mine}
-        problems += _problems(trial for trial in mine if not _is_usable(trial))
+        problems += problems_of(trial for trial in mine if not _is_usable(trial))
         problems += [
             {"pull_request": key, "round": number, "problem": "not reviewed"}
             for key in pull_requests
@@ -386,7 +194,7 @@ def _strict_row(
         covered=frozenset(
             (trial.pull_request, position) for trial in judged_trials for position in _matched(trial, inside)
         ),
-        marks=tuple(_marks(build, marks)),
+        marks=tuple(marks_of(build, marks)),
         figures={
             "tp": total("tp"),
             "fp": total("fp"),

@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from crb_core.aggregate import f_measure, mean
+from crb_core.comment_rows import CommentRow
 from crb_core.distribution import percentile
 from crb_core.fast_aggregate import f_measure_array
 from crb_core.fast_score import golden_inside
-from crb_core.golden_leaderboard import CommentRow
 from crb_core.protocols import Protocol, protocol_named
 from crb_core.row_usage import comment_usage, row_usage
 from crb_core.rows import RANKINGS, Row

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from crb_core.comment_rows import CommentRow
 from crb_core.finding import Record
-from crb_core.golden_leaderboard import CommentRow
 from crb_core.rows import RANKINGS, Row, Trial
 from crb_core.usage import Charges, Efficiency, ReviewCost, UsageSummary, charges, efficiency, usage_summary
 

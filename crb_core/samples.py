@@ -105,7 +105,8 @@ def sample_of_counts(recipe: RatioRecipe, rounds: Mapping[int, Mapping[str, Any]
 def complete_keys(sample: Sample, rounds: Sequence[int]) -> list[str]:
     """The pull requests that have a score in every one of these rounds."""
     columns = [sample.rounds.index(number) for number in rounds]
-    return [key for place, key in enumerate(sample.keys) if sample.present[place, columns].all()]
+    complete = np.all(sample.present[:, columns], axis=1).tolist()
+    return [key for key, is_complete in zip(sample.keys, complete, strict=True) if is_complete]
 
 
 def restricted(sample: Sample, keys: tuple[str, ...], rounds: tuple[int, ...]) -> Sample:

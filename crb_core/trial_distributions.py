@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from crb_core.aggregate import f_measure
+from crb_core.comment_rows import COMMENT_METRICS, CommentRow
 from crb_core.distribution import Distribution, describe
-from crb_core.golden_leaderboard import COMMENT_METRICS, CommentRow
 from crb_core.rows import RANKINGS, Row, Trial
 from crb_core.samples import Sample, sample_of
 from crb_core.usage import TOKEN_METRICS

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 from crb_core.bootstrap import Bootstrap
+from crb_core.comment_rows import CommentRow
 from crb_core.errors import InputError
-from crb_core.golden_leaderboard import CommentRow
 from crb_core.leaderboard import Leaderboard
 from crb_core.pictures import Picture, pictures
 from crb_core.rows import Row
@@ -24,6 +24,7 @@ from crb_core.store.boards import LoadedBoard, board_json, chosen_sweep
 from crb_core.store.comment_boards import LoadedComments
 from crb_core.store.results import StoredJudge
 from crb_web.errors import NotFoundError
+from crb_web.give_way import Priority
 from crb_web.json_text import quick_json_bytes
 from crb_web.query import BoardQuery
 from crb_web.sources import Loaded, Sources
@@ -75,11 +76,13 @@ class Boards:
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self._lock = threading.Lock()
+        self._priority = Priority()
         self._drawing = threading.Lock()
         self._kept: OrderedDict[Any, Any] = OrderedDict()
         self._texts: OrderedDict[Any, bytes] = OrderedDict()
         self._made: dict[Any, Future[_Made]] = {}
-        # One thread: the sums of intervals are heavy, and a page must not wait behind those of another page.
+        # One thread, which gives way to answers: the sums of intervals are heavy, and a page must not wait behind those
+        # of another page.
         self._maker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="crb-intervals")
 
     def close(self) -> None:
@@ -125,7 +128,8 @@ class Boards:
         with self._lock:
             found = self._texts.get(key)
         if found is None:
-            found = quick_json_bytes(_document(query, loaded, None))
+            with self._priority.answering():
+                found = quick_json_bytes(_document(query, loaded, None))
             with self._lock:
                 self._texts[key] = found
                 while len(self._texts) > KEPT_TEXTS:
@@ -157,7 +161,8 @@ class Boards:
     ) -> dict[str, Any]:
         """One row with every pull request, without intervals."""
         _, loaded = self.sources.loaded(sweep_id, judge, protocol)
-        document = _document(query, loaded, None, pull_requests=True, build=build)
+        with self._priority.answering():
+            document = _document(query, loaded, None, pull_requests=True, build=build)
         if not document["rows"]:
             raise NotFoundError(f"There is no row of the build {build} under this judge")
         return document
@@ -184,7 +189,7 @@ class Boards:
             begun = self._made.get(key)
             if begun is not None and not begun.cancelled():
                 return begun
-            future = self._made[key] = self._maker.submit(_made, query, loaded)
+            future = self._made[key] = self._maker.submit(_made, query, loaded, self._priority)
         future.add_done_callback(lambda done: self._keep(key, done))
         return future
 
@@ -200,7 +205,8 @@ class Boards:
             if found is not None:
                 self._kept.move_to_end(key)
                 return found
-        fresh = compute()
+        with self._priority.answering():
+            fresh = compute()
         with self._lock:
             self._put(key, fresh)
         return fresh
@@ -217,8 +223,8 @@ def _trials(loaded: Loaded) -> int:
     return len(loaded.results.trials)
 
 
-def _made(query: BoardQuery, loaded: Loaded) -> _Made:
-    document = _document(query, loaded, Bootstrap())
+def _made(query: BoardQuery, loaded: Loaded, priority: Priority) -> _Made:
+    document = _document(query, loaded, Bootstrap(between=priority.give_way))
     text = quick_json_bytes(document)
     for row in document["rows"]:
         for each in row.get("rounds", ()):
@@ -260,9 +266,7 @@ def _document(
     )
 
 
-def _board(
-    query: BoardQuery, loaded: LoadedBoard, bootstrap: Bootstrap | None, *, strata: bool = True
-) -> Leaderboard:
+def _board(query: BoardQuery, loaded: LoadedBoard, bootstrap: Bootstrap | None, *, strata: bool = True) -> Leaderboard:
     for name in ("profile", "compatible", "no_dedup"):
         if getattr(query, name):
             raise InputError(f"{name} belongs to the protocol golden-comments, and this sweep is of another")

@@ -10,9 +10,9 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 from pydantic import Field
 
+from crb_core.comment_rows import BETA_RANGE, NO_PROFILE
 from crb_core.formats.csv_table import Table, flat_rows, table_of, write_csv
 from crb_core.formats.xlsx import workbook
-from crb_core.golden_leaderboard import BETA_RANGE, NO_PROFILE
 from crb_core.pictures import BASES, PICTURES, Picture
 from crb_core.protocols import protocol_named
 from crb_core.protocols.golden_comments import DEFAULT_PROFILE, PROFILES

@@ -34,6 +34,9 @@ __all__ = ["Loaded", "Sources"]
 
 #: Sweeps under a judge that stay in memory; one of 130,000 findings takes about 150 MiB.
 KEPT = 4
+#: New objects after which the collector looks at the young ones: an answer of a megabyte makes some thousands, all of
+#: which are gone with it.
+COLLECTED_AFTER = 50_000
 #: Small answers of the store that stay in memory until somebody commits.
 KEPT_ANSWERS = 256
 
@@ -205,6 +208,7 @@ class Sources:
                     loaded: Loaded = load(store, sweep_id, judge)
                     # A sweep is millions of objects without cycles: the collector need not walk them again and again.
                     gc.freeze()
+                    gc.set_threshold(COLLECTED_AFTER, *gc.get_threshold()[1:])
                     found = _Kept(token, whole, content, judge, next(self._numbers), loaded)
                 else:
                     found = replace(found, token=token, store_content=whole)

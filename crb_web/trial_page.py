@@ -16,6 +16,7 @@ from crb_core.store.trial_list import NO_ATTEMPT, UNDER_WAY
 from crb_web.api.audit import TrialsQuery, trial_answer, trials_answer
 from crb_web.api.v1 import SweepName, TrialId, sources_of
 from crb_web.pages import render
+from crb_web.sweep_pages import caller_of
 
 __all__ = ["router"]
 
@@ -38,15 +39,20 @@ def trial_page(request: Request, trial: TrialId) -> Response:
         for each in artifacts
         if each["name"] in {"stdout", "stderr"} and each["state"] == "present"
     ]
-    return render(
+    visitor = caller_of(request)
+    shown = render(
         "trial.html",
         trial=answer,
+        visitor=visitor if request.app.state.access.rules.operate and visitor and visitor.csrf else None,
         timelines={each["number"]: _timeline(each) for each in answer["attempts"]},
         sources={each["number"]: json.dumps(each["source"], ensure_ascii=False) for each in answer["attempts"]},
         logs=logs,
         bad=[each for each in artifacts if each["state"] != "present"],
         states={each["sha256"]: each["state"] for each in artifacts},
     )
+    # Under `no-referrer` browsers send forms without the Origin that the gate asks for.
+    shown.headers["referrer-policy"] = "same-origin"
+    return shown
 
 
 @router.get("/sweeps/{sweep}/trials")

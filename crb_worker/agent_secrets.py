@@ -30,32 +30,39 @@ def agent_secrets(build: AgentBuild, settings: Settings, environment: Mapping[st
     """Values by name, as far as this machine has them, of the variables and files that ``build`` declares.
 
     A variable is taken from ``CRB_SECRET_<NAME>``, else from the file ``<NAME>`` in the secrets folder, else, unless
-    the farm uses it itself, from ``<NAME>``. A file is ``<secrets folder>/<declared path>``. InputError for a value
-    that cannot be used; it never shows the value.
+    the farm uses it itself, from ``<NAME>``. A file is ``<secrets folder>/<declared path>``. A blank value, as compose
+    files make of a variable that is not set, is none. InputError for a value that cannot be used; it never shows the
+    value.
     """
     found: dict[str, str] = {}
     folder = settings.secrets_folder
     for name in build.secrets.env:
-        value = environment.get(ENVIRONMENT_PREFIX + name)
+        value = _unless_blank(environment.get(ENVIRONMENT_PREFIX + name))
         if value is None and folder is not None:
-            value = _read(folder, name)
+            value = _unless_blank(_read(folder, name))
             value = None if value is None else value.rstrip("\r\n")
         if value is None and not _OF_THE_FARM.fullmatch(name):
-            value = environment.get(name)
+            value = _unless_blank(environment.get(name))
         if value is not None:
+            if "\0" in value:
+                raise InputError(f"the secret {name} holds a zero byte, which no variable can")
             found[name] = value
     for path in build.secrets.files:
-        value = None if folder is None else _read(folder, path.lstrip("/"))
+        value = None if folder is None else _unless_blank(_read(folder, path.lstrip("/")))
         if value is not None:
             found[path] = value
     for name, value in found.items():
-        if 0 < len(value.strip()) < MIN_LENGTH:
+        if len(value.strip()) < MIN_LENGTH:
             raise InputError(
                 f"the value of the secret {name} is shorter than {MIN_LENGTH} characters, so it could not be kept out"
                 " of logs",
                 remedy="Use a longer one; what is no secret belongs into the configuration of agent.toml",
             )
     return found
+
+
+def _unless_blank(value: str | None) -> str | None:
+    return value if value is not None and value.strip() else None
 
 
 def _read(folder: Path, name: str) -> str | None:

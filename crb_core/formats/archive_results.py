@@ -15,11 +15,13 @@ from crb_core import distribution, duration
 from crb_core.agent import AgentBuild
 from crb_core.aggregate import to_json
 from crb_core.claims import check_correspondences, claims_of
+from crb_core.comment_lists import compatible_rows
+from crb_core.comment_rows import CommentTrial
 from crb_core.corpus import CorpusEntry
 from crb_core.distribution import AcrossRounds, RoundValue
 from crb_core.duration import Measurement, RoundDuration
 from crb_core.formats.archive_records import CorpusRecord, JudgmentRecord, ReviewRecord
-from crb_core.golden_leaderboard import CommentTrial, compatible_rows, strict_rows
+from crb_core.golden_leaderboard import strict_rows
 from crb_core.identity import RowIdentity
 from crb_core.matching import JudgedPullRequest
 from crb_core.protocols import Protocol, answer_key

@@ -295,7 +295,7 @@ def _read_header(block: bytes, name: str, offset: int, members: Mapping[str, Mem
     shown = repr(path[:100])
     checksum = block[148:156]
     if not members and block[257:263] != b"ustar\0":
-        raise _broken(name, offset, members, "this is no crb archive", "Name a file that `crb export sweep` wrote")
+        raise _broken(name, offset, members, "this is no crb archive", _OURS)
     if checksum != b"%06o\0 " % (256 + sum(block[:148]) + sum(block[156:])):
         raise _broken(
             path if _NAME.fullmatch(path) else name, offset, members, f"the header of {shown} is damaged", _REMEDY
@@ -315,7 +315,8 @@ def _read_header(block: bytes, name: str, offset: int, members: Mapping[str, Mem
     return path, int(size[:11], 8)
 
 
-_FOREIGN = "Only archives that `crb export sweep` wrote, unchanged, can be verified"
+_OURS = "Name a file that `crb export sweep` or `crb backup` wrote"
+_FOREIGN = f"{_OURS}, unchanged"
 
 
 def _broken(name: str, offset: int, members: Mapping[str, Member], problem: str, remedy: str | None) -> InputError:

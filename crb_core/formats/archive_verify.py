@@ -18,12 +18,21 @@ from crb_core.formats.archive_tar import MANIFEST, ArchiveReader, content_digest
 
 __all__ = ["verify_archive"]
 
+#: Is in every backup (crb_core/store/backup.py) and in no archive.
+_BACKUP = "backup.json"
+
 
 def verify_archive(path: Path) -> Verification:
     """Check an archive. Never raises for what is in the file: whatever is wrong with it is a difference."""
     verification = Verification(archive=path.name)
     with verification.noted(path.name), open_archive(path) as archive:
         _check_container(archive, verification)
+        if _BACKUP in archive.members:
+            raise InputError(
+                "this is a backup of a store, not an archive of a sweep",
+                where=Where(file=path.name),
+                remedy="`crb restore` checks it and restores it",
+            )
         if verification.ok:
             Content(archive, verification).check()
     return verification

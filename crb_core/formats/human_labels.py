@@ -154,6 +154,15 @@ def _header(row: list[str], file: str, line: int) -> list[str]:
     return header
 
 
+def _matches(text: str, where: Where) -> str:
+    ids = sorted(set(text.replace(";", " ").split()))
+    if NO_MATCH in ids and len(ids) > 1:
+        raise InputError(
+            f"matches holds {NO_MATCH} beside golden finding ids", where=where, remedy=f"Give ids, or only {NO_MATCH}"
+        )
+    return " ".join(ids)
+
+
 class _Reader:
     def __init__(self, file: str, rules: Protocol) -> None:
         self._file = file
@@ -182,5 +191,5 @@ class _Reader:
         self._first[key] = where
         answers = {name: given[name] for name in AXES if name in given}
         if "matches" in answers:
-            answers["matches"] = " ".join(sorted(set(answers["matches"].replace(";", " ").split())))
+            answers["matches"] = _matches(answers["matches"], where)
         self.labels[key] = answers

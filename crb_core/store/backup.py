@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Table, Text, bindparam, cast, func, insert, s
 
 from crb_core.clock import utc_now
 from crb_core.errors import InputError, StoreError, Where
-from crb_core.evidence import EvidenceStore
+from crb_core.evidence import ChangedEvidenceError, EvidenceStore
 from crb_core.formats.archive_tar import MANIFEST, ArchiveReader, ArchiveWriter, manifest_bytes, open_archive
 from crb_core.store.archive_rows import freeze
 from crb_core.store.references import ROWS_AT_ONCE, digests_in, is_json, request_parts, stored_rows, stored_tables
@@ -38,14 +38,18 @@ _NAMES_FURTHER = ("judge_call", "request_digest")
 
 @dataclass(frozen=True, kw_only=True)
 class Backup:
-    """What a backup holds: rows by table, blobs, and those that rows name but the evidence does not have."""
+    """What a backup holds: rows by table, blobs, and those that rows name but it does not have.
+
+    ``missing_blobs`` were not in the evidence, ``damaged_blobs`` did not have their digest any more.
+    """
 
     revision: str
     content_sha256: str
     rows: dict[str, int]
     blobs: int
     bytes: int
-    missing_blobs: tuple[str, ...]
+    missing_blobs: tuple[str, ...] = ()
+    damaged_blobs: tuple[str, ...] = ()
 
 
 def write_backup(store: Store, evidence: EvidenceStore, path: Path) -> Backup:
@@ -112,11 +116,18 @@ def _write(store: Store, evidence: EvidenceStore, writer: ArchiveWriter, revisio
             rows[table.name] = sink.lines
     # A blob is stored before the row that names it, so what the rows name was there when they were read.
     blobs = 0
+    damaged = []
     for digest in sorted(named):
-        if evidence.has(digest):
-            writer.add(f"evidence/{digest}", evidence.get(digest))
-            blobs += 1
-            required.discard(digest)
+        if not evidence.has(digest):
+            continue
+        required.discard(digest)
+        try:
+            data = evidence.get(digest)
+        except ChangedEvidenceError:
+            damaged.append(digest)
+            continue
+        writer.add(f"evidence/{digest}", data)
+        blobs += 1
     content = writer.finish()
     return Backup(
         revision=revision,
@@ -125,6 +136,7 @@ def _write(store: Store, evidence: EvidenceStore, writer: ArchiveWriter, revisio
         blobs=blobs,
         bytes=sum(size for size, _ in writer.files.values()),
         missing_blobs=tuple(sorted(required)),
+        damaged_blobs=tuple(damaged),
     )
 
 
@@ -149,6 +161,7 @@ def restore_backup(path: Path, store: Store, evidence: EvidenceStore) -> Backup:
             _require_no_rows(store, connection, tables)
             rows = {table.name: _insert(connection, table, reader) for table in tables}
             _advance_sequences(connection, tables)
+            required = _required_digests(connection, tables)
     upgrade(store)
     return Backup(
         revision=about["schema"],
@@ -156,7 +169,7 @@ def restore_backup(path: Path, store: Store, evidence: EvidenceStore) -> Backup:
         rows=rows,
         blobs=len(blobs),
         bytes=sum(size for size, _ in files.values()),
-        missing_blobs=(),
+        missing_blobs=tuple(sorted(digest for digest in required if not evidence.has(digest))),
     )
 
 
@@ -222,6 +235,17 @@ def _require_same_tables(about: dict[str, Any], tables: Sequence[Table], reader:
             )
     if len(about["tables"]) != len(tables):
         raise InputError(f"the backup has other tables than schema {about['schema']}", where=reader.at(_ABOUT))
+
+
+def _required_digests(connection: Connection, tables: Iterable[Table]) -> set[str]:
+    """The blobs that rows say they have."""
+    columns = [column for table in tables for column in table.columns if (table.name, column.name) in _BLOB_COLUMNS]
+    return {
+        digest
+        for column in columns
+        for value in connection.execute(select(cast(column, Text)).where(column.is_not(None))).scalars()
+        for digest in digests_in(value or "")
+    }
 
 
 def _insert(connection: Connection, table: Table, reader: ArchiveReader) -> int:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from crb_core.bootstrap import Bootstrap
+from crb_core.comment_lists import compatible_rows
+from crb_core.comment_rows import NO_PROFILE, CommentRow, CommentTrial
 from crb_core.dimensions import EVERY_PULL_REQUEST, Dimensions, PullRequestFilter
 from crb_core.errors import InputError, Where
-from crb_core.golden_leaderboard import NO_PROFILE, CommentRow, CommentTrial, compatible_rows, strict_rows
+from crb_core.golden_leaderboard import strict_rows
 from crb_core.identity import RowIdentity
 from crb_core.protocols import protocol_named
 from crb_core.protocols.golden_comments import DEFAULT_PROFILE

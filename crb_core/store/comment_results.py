@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from crb_core.golden_leaderboard import CommentTrial
+from crb_core.comment_rows import CommentTrial
 from crb_core.protocols.golden_comments import RecordedLists
 from crb_core.rows import Trial
 from crb_core.store.measured import Reviews

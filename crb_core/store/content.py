@@ -3,7 +3,7 @@
 Records of reviews and judgments are added and never changed, so counts tell what is new. What is changed all the same
 is logged by the database itself (``ContentChangeRow``). Beats of workers change neither.
 
-Two questions: ``store_content`` of the whole store, which takes a millisecond or two and is answered alike while only
+Two questions: ``store_content`` of the whole store, which takes a few milliseconds and is answered alike while only
 beats are committed, and ``board_content`` of one leaderboard, to be asked where the first was answered otherwise.
 """
 
@@ -47,15 +47,15 @@ trials = core(TrialRow)
 def store_content(connection: Connection, sweep_id: str) -> tuple[object, ...]:
     """Equal to an earlier one of the same sweep only where ``board_content`` is equal, under any judge.
 
-    Of rows that are only added, the highest id tells whether there are more; attempts end and judgments are scored
-    once. What is deleted or changed later is in the log.
+    Rows are only added, attempts end and judgments are scored once, so equal sums over all sweeps are equal in each;
+    what is deleted or changed later is in the log. (The highest id would be quicker still, but PostgreSQL may show a
+    lower one later.)
     """
+    added = (changes, trials, attempts, judgments, sweep_judges, imports, pull_requests, goldens)
     questions = [
-        select(func.count()).select_from(changes),
         select(sweeps.c.name, sweeps.c.corpus_id, sweeps.c.rounds).where(sweeps.c.id == sweep_id),
-        select(func.count()).select_from(sweep_judges),
         _failures(sweep_id),
-        *(select(func.max(table.c.id)) for table in (trials, attempts, judgments, imports, pull_requests, goldens)),
+        *(select(func.count()).select_from(table) for table in added),
         select(func.count()).select_from(attempts).where(attempts.c.outcome.is_(None)),
         select(func.count()).select_from(judgments).where(judgments.c.scored_at.is_(None)),
     ]

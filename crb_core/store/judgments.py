@@ -10,6 +10,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from crb_core.agent import AgentBuild
 from crb_core.clock import utc_now
+from crb_core.errors import InputError
 from crb_core.finding import CandidateFinding, GoldenFinding
 from crb_core.matching import Classification, Correspondence, JudgedPullRequest
 from crb_core.pull_request import PullRequest
@@ -241,8 +242,14 @@ def finish_score(connection: Connection, step: TakenStep, document: dict[str, An
 
 
 def judge_document(connection: Connection, judge_id: str) -> Any:
-    """The stored row of a judge."""
-    return connection.execute(select(judges).where(judges.c.id == judge_id)).one()
+    """The stored row of a judge; InputError where the store has none of that fingerprint."""
+    row = connection.execute(select(judges).where(judges.c.id == judge_id)).one_or_none()
+    if row is None:
+        raise InputError(
+            f"the store has no judge {judge_id[:80]!r}",
+            remedy="`crb judge list` shows the fingerprints of those it has",
+        )
+    return row
 
 
 def _judgment_id(connection: Connection, trial_id: int, judge_id: str) -> int | None:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from crb_core.comment_rows import COMMENT_METRICS, CommentRow
 from crb_core.dimensions import EVERY_PULL_REQUEST, PullRequestFilter
 from crb_core.distribution import Distribution
 from crb_core.errors import InputError
-from crb_core.golden_leaderboard import COMMENT_METRICS, CommentRow
 from crb_core.leaderboard import leaderboard, row_named
 from crb_core.protocols import protocol_named
 from crb_core.recipes import COMMENTS
@@ -97,13 +97,14 @@ def sweep_rows(loaded: boards.LoadedBoard | LoadedComments, options: RowOptions)
     measured = loaded.measured(options.exclude_producers, options.pull_requests)
     check_producers(options.subset, measured.arrays.producers)
 
-    def inside(subset: Subset) -> Sequence[AnyRow]:
+    def rows(subset: Subset, strata: bool) -> Sequence[AnyRow]:
         return leaderboard(
             measured,
             beta=options.beta,
             subset=subset,
             allow_partial=options.allow_partial,
             oversubscribed=loaded.oversubscribed,
+            strata=strata,
         ).rows
 
     return SweepRows(
@@ -114,10 +115,11 @@ def sweep_rows(loaded: boards.LoadedBoard | LoadedComments, options: RowOptions)
         judge=about.judge,
         pull_requests=_inside(about.pull_requests, loaded, options),
         metrics=RANKINGS[about.protocol].metrics,
-        rows=inside(options.subset),
+        rows=rows(options.subset, True),
         counting={},
         options=options,
-        inside=inside,
+        # The strata of a stratum are asked of nobody.
+        inside=lambda subset: rows(subset, False),
     )
 
 

@@ -33,8 +33,12 @@ __all__ = ["BoardApiQuery", "JsonAnswer", "boards_answer", "router"]
 #: Errors of every endpoint.
 ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"model": ErrorAnswer, "description": "A parameter is wrong"},
+    401: {"model": ErrorAnswer, "description": "This server asks for a token"},
+    403: {"model": ErrorAnswer, "description": "The token is not one for this"},
     404: {"model": ErrorAnswer, "description": "There is no such thing"},
-    503: {"model": ErrorAnswer, "description": "The store or the evidence cannot be read"},
+    414: {"model": ErrorAnswer, "description": "The address is too long"},
+    429: {"model": ErrorAnswer, "description": "Too many requests"},
+    503: {"model": ErrorAnswer, "description": "The store or the evidence cannot be read, or the server is busy"},
 }
 #: 422 is FastAPI's own default for what is 400 here.
 router = APIRouter(prefix="/api/v1", responses=ERRORS)

@@ -32,6 +32,7 @@ class Group:
 class Choice:
     """Groups of choices, and what only a server can do."""
 
+    title: str
     groups: tuple[Group, ...]
     missing: str
 
@@ -41,20 +42,20 @@ def choice(plan: SitePlan, target: Target, form: Form, *, too_many: bool) -> Cho
     groups: Iterator[Group]
     name = form.attributes.get("id")
     if target.page == "board" and name == "filters":
-        groups = _of_board(plan, target)
+        title, groups = "Leaderboards of this site", _of_board(plan, target)
         missing = "Filters, other review preferences and other orders"
     elif (target.page == "board" and name == "compare") or target.page == "compare":
-        groups = _of_pairs(target)
+        title, groups = "Comparisons of this site", _of_pairs(target)
         missing = "Other pairs, three or four builds at once, and comparisons under filters"
     elif target.page == "pull request":
-        groups = _of_pull_request(target, too_many)
+        title, groups = "Pages of this pull request", _of_pull_request(target, too_many)
         missing = "Choosing agents, rounds and what the judge says"
     elif target.page == "trials":
-        groups = iter(())
+        title, groups = "Trials of this site", iter(())
         missing = "Choosing trials by outcome, agent, pull request or round"
     else:
         return None
-    return Choice(tuple(each for each in groups if each.options), missing)
+    return Choice(title, tuple(each for each in groups if each.options), missing)
 
 
 def _of_board(plan: SitePlan, target: Target) -> Iterator[Group]:

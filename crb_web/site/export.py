@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
-import sqlite3
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +19,6 @@ from crb_core.formats.archive_private import Private
 from crb_core.formats.archive_tar import content_digest
 from crb_core.settings import Settings
 from crb_core.store.audit_findings import pull_request_record
-from crb_core.store.content import board_content
 from crb_web.app import reading_app
 from crb_web.pages import render
 from crb_web.pull_request_page import MOST_CARDS
@@ -31,6 +29,7 @@ from crb_web.site.in_process import ask
 from crb_web.site.markup import Form, Link, Page, parsed
 from crb_web.site.moment import last_moment
 from crb_web.site.plan import TOP_BUILDS, SitePlan, planned
+from crb_web.site.still import still_settings
 from crb_web.site.stored import StoredFiles
 from crb_web.sources import Sources
 from crb_web.sweep_view import SweepViews
@@ -69,34 +68,8 @@ def export_site(
     cannot be written, or where there is no sweep; StoreError where the store cannot be read.
     """
     with site_folder(target) as folder:
-        app = reading_app(_still(settings, folder.scratch))
+        app = reading_app(still_settings(settings, folder.scratch))
         return asyncio.run(_write(app, folder, private, progress))
-
-
-def _still(settings: Settings, scratch: Path) -> Settings:
-    """The settings of a store that stays as it is: of a SQLite file a copy."""
-    given = Sources(settings.resolved_store_url, settings.resolved_evidence_url)
-    try:
-        store = given.store()
-        if not store.is_sqlite:
-            return settings
-        copy = scratch / "store.sqlite"
-        connection = store.engine.raw_connection()
-        try:
-            source = connection.driver_connection
-            assert isinstance(source, sqlite3.Connection)
-            with sqlite3.connect(copy) as into:
-                source.backup(into)
-            into.close()
-        finally:
-            connection.close()
-    except sqlite3.Error as error:
-        raise StoreError(f"The store cannot be copied: {error}", remedy="Free space beside the folder") from None
-    finally:
-        given.close()
-    return settings.model_copy(
-        update={"store_url": f"sqlite:///{copy}", "evidence_url": settings.resolved_evidence_url}
-    )
 
 
 async def _write(
@@ -111,14 +84,8 @@ async def _write(
         plan = planned(app.state.boards)
         if not plan.sweeps:
             raise InputError("the store holds no sweep", remedy="Run `crb demo` or start a sweep first")
-        before = _contents(sources, plan)
         site = _Site(app, plan, moment, folder, private, progress)
         await site.write()
-        if _contents(sources, plan) != before:
-            raise StoreError(
-                "The store changed while the site was written",
-                remedy="Export it again when its sweeps have ended or are paused",
-            )
     return ExportedSite(
         content_sha256=content_digest({path: digest for path, (_, digest) in folder.files.items()}),
         files=len(folder.files) + 1,
@@ -127,12 +94,6 @@ async def _write(
         missing=tuple(sorted(site.stored.missing)),
         withheld=tuple(sorted(site.stored.withheld)),
     )
-
-
-def _contents(sources: Sources, plan: SitePlan) -> list[Any]:
-    """Changes where a record behind a leaderboard does."""
-    with sources.store().read() as connection:
-        return [board_content(connection, sweep.id, judge.judge_id) for sweep in plan.sweeps for judge in sweep.judges]
 
 
 class _Site:

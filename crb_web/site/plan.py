@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from crb_core.golden_leaderboard import NO_PROFILE
+from crb_core.comment_rows import NO_PROFILE
 from crb_core.protocols.golden_comments import DEFAULT_PROFILE, PROFILES
 from crb_core.store.audit import sweep_record, sweep_records
 from crb_core.store.comment_boards import PROTOCOL as COMMENTS

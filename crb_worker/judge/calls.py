@@ -292,7 +292,7 @@ class LiveCalls:
                 f"${spent.max_usd:.2f}, of which ${sure:.4f} is used",
                 remedy="Raise --max-cost and retry the judgments that failed"
                 if self.work.sweep_id is not None
-                else "Give a --max-cost and run it again: answers that are stored are not paid twice",
+                else "Give a higher --max-cost and run it again: answers that are stored are not paid twice",
             )
         return spent.known_usd + spent.reserved_usd + most <= spent.max_usd
 

@@ -31,6 +31,7 @@ from crb_core.store.judge_calls import answered_calls, find_answer
 from crb_core.store.judgments import judge_document
 from crb_worker.judge.base import JudgeWork, judge_fingerprint
 from crb_worker.judge.claude import ClaudeSetup, read_setup
+from crb_worker.judge.client import LOOPBACK_MODEL
 from crb_worker.judge.quoting import Ids
 from crb_worker.judge.requests import ModelAnswer, ModelRequest, stored_answer
 from crb_worker.snapshot import Snapshot
@@ -174,15 +175,18 @@ class _ReplayCalls:
 
 
 class RecordedJudge:
-    """Matcher and classifier of a recorded judge. Only the classifier needs a step, for the snapshot."""
+    """Matcher and classifier of a recorded judge. Only the classifier needs a step, for the snapshot.
 
-    name = "recorded"
+    ``name`` says where the answers replayed are those of the scripted model.
+    """
+
     classifies = True
 
     def __init__(self, answers: Answers, setup: ClaudeSetup, snapshot: Callable[[], Snapshot] | None = None) -> None:
         self._answers = answers
         self._setup = setup
         self._snapshot = snapshot
+        self.name = "recorded-fake-model" if setup.model == LOOPBACK_MODEL else "recorded"
         self.fingerprint = judge_fingerprint(self.describe())
 
     @classmethod
@@ -204,7 +208,7 @@ class RecordedJudge:
     def describe(self) -> dict[str, Any]:
         """Whose answers are replayed, which they are, and how requests are made now."""
         return {
-            "judge": self.name,
+            "judge": "recorded",
             "recording": self._answers.identity(),
             "requests": self._setup.describe(),
             "fake_model": self._setup.describe()["fake_model"],

@@ -9,7 +9,6 @@ import re
 import tarfile
 import threading
 import time
-import uuid
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -27,6 +26,7 @@ from crb_core.agent import Outcome
 from crb_core.errors import UnavailableError
 from crb_worker.sandbox.folder import remove_tree
 from crb_worker.sandbox.output import OutputError
+from crb_worker.sandbox.probe_folder import PROBE_LABEL, ProbeFolder, dead_probes
 
 __all__ = [
     "ENGINE_TIMEOUT",
@@ -288,21 +288,23 @@ class Engine:
         It needs no image of anyone: an empty one is imported.
         """
         api = self.api
-        folder = workspace / f"probe-{uuid.uuid4().hex}"
-        lower, upper, layer = folder / "lower", folder / "upper", folder / "layer"
-        tag = uuid.uuid4().hex
-        container: str | None = None
         try:
-            workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for path in (folder, lower, upper, layer):
+            folder = ProbeFolder(workspace)
+        except OSError:
+            return False
+        lower, upper, layer = (folder.path / name for name in ("lower", "upper", "layer"))
+        labels = {PROBE_LABEL: folder.id}
+        image = f"{_PROBE_REPOSITORY}:{folder.id}"
+        is_over = False
+        try:
+            for path in (lower, upper, layer):
                 path.mkdir(mode=0o700)
             (lower / "old").write_text("old")
-            mount = overlay_mount("/probe", lower, upper, layer, {}) if overlay else bind_mount("/probe", lower)
+            mount = overlay_mount("/probe", lower, upper, layer, labels) if overlay else bind_mount("/probe", lower)
             with engine_calls("a probe"):
-                api.import_image_from_data(_tar("marker", b""), repository=_PROBE_REPOSITORY, tag=tag)
+                api.import_image_from_data(_tar("marker", b""), repository=_PROBE_REPOSITORY, tag=folder.id)
                 config = api.create_host_config(mounts=[mount], network_mode="none")
-                created = api.create_container(f"{_PROBE_REPOSITORY}:{tag}", ["none"], host_config=config)
-                container = created["Id"]
+                container = api.create_container(image, ["none"], host_config=config, labels=labels)["Id"]
                 api.put_archive(container, "/probe", _tar("new", b"new"))
                 chunks, _ = api.get_archive(container, "/probe/old")
                 found = b"".join(chunks)
@@ -315,11 +317,31 @@ class Engine:
                 raise
             return False
         finally:
-            with contextlib.suppress(EngineFailureError), engine_calls("the end of a probe"):
-                if container is not None:
-                    api.remove_container(container, v=True, force=True)
-                api.remove_image(f"{_PROBE_REPOSITORY}:{tag}")
-            remove_tree(folder)
+            with contextlib.suppress(EngineFailureError):
+                self._end_probe(folder.id)
+                is_over = True
+            folder.close(remove=is_over)
+
+    def _end_probe(self, probe: str) -> None:
+        """Remove a probe's container, volume and image, as far as they are there. EngineFailureError."""
+        ours = {"label": f"{PROBE_LABEL}={probe}"}
+        with engine_calls("the end of a probe"):
+            for container in self.api.containers(all=True, filters=ours):
+                self.api.remove_container(container["Id"], v=True, force=True)
+            for volume in self.api.volumes(filters=ours)["Volumes"] or []:
+                self.api.remove_volume(volume["Name"])
+            if self.api.images(f"{_PROBE_REPOSITORY}:{probe}"):
+                self.api.remove_image(f"{_PROBE_REPOSITORY}:{probe}")
+
+    def remove_dead_probes(self, workspace: Path) -> list[str]:
+        """Remove what probes of killed processes left; one line for each that is gone."""
+        removed = []
+        for probe, folder in dead_probes(workspace):
+            with contextlib.suppress(EngineFailureError):
+                self._end_probe(probe)
+                if remove_tree(folder):
+                    removed.append(f"probe {probe} of a process that is gone")
+        return removed
 
 
 def _plain(path: Path) -> bool:

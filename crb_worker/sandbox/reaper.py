@@ -169,6 +169,7 @@ class Leftovers:
         for workspace in self.workspaces:
             for path in dead_pool_files(workspace):
                 path.unlink(missing_ok=True)
+            removed += self.engine.remove_dead_probes(workspace)
         for attempt, path in self._folders:
             if attempt in live:
                 continue

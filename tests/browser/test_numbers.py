@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 from typer.testing import CliRunner
 
+from benchmarks.web import filled_home
 from crb_cli.main import app
 from crb_web.show import number, seconds
-from tests.browser.conftest import Tabs
-from tests.browser.stores import COMMENTS, MODELS, SHOWCASE
+from tests.browser.conftest import Tabs, served
+from tests.browser.stores import COMMENTS, MODELS, SHOWCASE, import_comments
+
+SHARED_DATA = Path(os.environ.get("CRB_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 Change = tuple[str, str]
 #: Per case: sweep, what is done to the form, and the command's options for the same.
@@ -59,11 +63,15 @@ COMMENT_CASES: list[tuple[list[Change], list[str]]] = [
     ([], []),
     ([("judge", MODELS[1]), ("severity", "high")], ["--severity", "high"]),
     ([("judge", MODELS[2]), ("profile", "strict")], ["--profile", "strict"]),
-    ([("profile", "all"), ("category", "style"), ("beta", "2")], ["--profile", "all", "--category", "style", "--beta", "2"]),
+    (
+        [("profile", "all"), ("category", "style"), ("beta", "2")],
+        ["--profile", "all", "--category", "style", "--beta", "2"],
+    ),
     ([("no_dedup", "true"), ("dimension", "language=Ruby")], ["--no-dedup", "--dimension", "language=Ruby"]),
     ([("dimension", "risk_level=high"), ("slider", "0.55")], ["--dimension", "risk_level=high", "--beta", "0.55"]),
     ([("compatible", "true")], ["--compatible"]),
 ]
+GROUNDED = ("grounded_precision", "grounded_recall", "grounded_f")
 
 
 @pytest.fixture(scope="module")
@@ -80,10 +88,10 @@ def plain_page(all_tabs: Tabs) -> Page:
 
 @pytest.fixture
 def command(home: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
-    """``crb leaderboard show`` over the served store."""
+    """``crb leaderboard show`` over the served store, or over another one."""
 
-    def run(sweep: str, *options: str) -> dict[str, Any]:
-        monkeypatch.setenv("CRB_HOME", str(home))
+    def run(sweep: str, *options: str, at: Path = home) -> dict[str, Any]:
+        monkeypatch.setenv("CRB_HOME", str(at))
         ran = CliRunner().invoke(app, ["leaderboard", "show", sweep, *options, "--json"], catch_exceptions=False)
         assert ran.exit_code == 0, ran.output
         found: dict[str, Any] = json.loads(ran.stdout)
@@ -164,8 +172,14 @@ def expected_findings(board: dict[str, Any], basis: str) -> list[list[str]]:
         trials += f", {left_out} left out" if left_out else ""
         rank = "–" if row["rank"] is None else str(row["rank"])
         rows.append(
-            [rank, f"{row['agent']}{row['build']}", *(_metric(row, name) for name in names), trials, _duration(row)]
-            + [row["letters"] or ""]
+            [
+                rank,
+                f"{row['agent']}{row['build']}",
+                *(_metric(row, name) for name in names),
+                trials,
+                _duration(row),
+                row["letters"] or "",
+            ]
         )
     return rows
 
@@ -202,9 +216,9 @@ def test_imported_judges_show_the_numbers_of_the_command(
     check_comments(page, command, COMMENTS, options)
 
 
-def check_comments(page: Page, command: Any, sweep: str, options: list[str]) -> None:
+def check_comments(page: Page, command: Any, sweep: str, options: list[str], **more: Any) -> None:
     judge = page.locator("#judge").input_value()
-    board = command(sweep, "--judge", judge, *options)
+    board = command(sweep, "--judge", judge, *options, **more)
     rows = [row for row in board["rows"] if row["row_identity"]["judge"] == judge or len(board["judges"]) == 1]
     expected = [
         [
@@ -216,7 +230,9 @@ def check_comments(page: Page, command: Any, sweep: str, options: list[str]) -> 
         for row in rows
     ]
     assert expected
-    assert [[cell.split(" ")[0][:6] if place > 4 else cell for place, cell in enumerate(row[:9])] for row in shown(page)] == expected
+    assert [
+        [cell.split(" ")[0][:6] if place > 4 else cell for place, cell in enumerate(row[:9])] for row in shown(page)
+    ] == expected
 
 
 def test_the_way_back_has_the_old_state(tabs: Tabs) -> None:
@@ -258,3 +274,50 @@ def test_filters_work_without_scripts(tabs: Tabs, plain_page: Page, command: Any
     board = command("bench", "--severity", "high")["leaderboards"][0]
     expected = expected_findings(board, "grounded")
     assert [row[2].replace(" ", "") for row in shown(page)] == [row[2].replace(" ", "") for row in expected]
+
+
+def test_a_big_sweep_shows_the_numbers_of_the_command(
+    browser: Browser, command: Any, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """131,400 findings: filters are answered at once, without intervals, which the page offers."""
+    home = filled_home(tmp_path_factory.mktemp("big"))
+    with served(home) as origin:
+        tabs = Tabs(browser, origin)
+        page = tabs.open("/?sweep=bench", pictures=False)
+        change(page, "severity", "high")
+        change(page, "category", "security")
+        board = command("bench", "--severity", "high", "--category", "security", at=home)["leaderboards"][0]
+        assert len(board["rows"]) == 20
+        expected = [
+            [f"{number(row['macro'][name]['mean'])} micro {number(row['micro'][name]['mean'])}" for name in GROUNDED]
+            for row in board["rows"]
+        ]
+        found = [[_without_spread(cell) for cell in row[2:5]] for row in shown(page)]
+        assert found == expected
+        assert (tabs.outside, tabs.said, tabs.dialogs) == ([], [], [])
+        tabs.close()
+
+
+def _without_spread(cell: str) -> str:
+    """Mean and micro value of a cell, without deviation, interval and denominator."""
+    mean, rest = cell.split(" ", 1)
+    return f"{mean} micro {rest.split('micro ')[1].split(' ')[0]}"
+
+
+@pytest.mark.skipif(
+    not (SHARED_DATA / "golden-comments").is_dir(),
+    reason="the shared data is not here; CRB_SHARED_DATA names its folder",
+)
+def test_the_real_judges_show_the_numbers_of_the_command(browser: Browser, command: Any, tmp_path: Path) -> None:
+    """The public benchmark of golden comments under each of its three judges, strict and as the public tool counts."""
+    import_comments(tmp_path, SHARED_DATA / "golden-comments", "published")
+    with served(tmp_path) as origin:
+        tabs = Tabs(browser, origin)
+        page = tabs.open("/?sweep=published", pictures=False)
+        judges = page.locator("#judge option").evaluate_all("all => all.map(each => each.value)")
+        assert len(judges) == 3
+        for judge in judges:
+            for more in ("", "&compatible=true"):
+                page.goto(f"{origin}/?sweep=published&judge={judge}{more}")
+                check_comments(page, command, "published", ["--compatible"] if more else [], at=tmp_path)
+        tabs.close()

@@ -106,6 +106,18 @@ def test_councils_that_cannot_be(home: Path) -> None:
     assert "label files or a sweep" in refused("judge", "agreement")
 
 
+@pytest.mark.parametrize("usd", ["inf", "nan", "-1"])
+@pytest.mark.parametrize("command", [["judge", "run", "shops"], ["judge", "calibrate", "--against", "showcase"]])
+def test_a_limit_of_cost_is_an_amount(home: Path, command: list[str], usd: str) -> None:
+    """What limits nothing, or cannot be spent, is wrong usage; no judge is added and nothing is kept as a limit."""
+    result = CliRunner().invoke(app, [*command, "--judge", "hybrid", f"--max-cost={usd}"])
+    assert result.exit_code == 2
+    assert "--max-cost" in result.output
+    with closing(sqlite3.connect(home / "crb.sqlite")) as connection:
+        assert connection.execute("SELECT DISTINCT max_cost_usd FROM sweep").fetchall() == [(None,)]
+        assert connection.execute("SELECT count(*) FROM judge WHERE name LIKE 'hybrid%'").fetchone() == (0,)
+
+
 def made_older(home: Path, judge_id: str) -> None:
     """As if an earlier version with another model had made the judgments of a judge."""
     with closing(sqlite3.connect(home / "crb.sqlite")) as connection, connection:

@@ -209,6 +209,23 @@ def test_only_shared_pull_requests_and_rounds_are_compared():
     assert nothing.reason == "no pull request was scored in the same round for both"
 
 
+def test_others_go_first_between_pieces_of_work():
+    """It changes no digit, and who raises ends the work."""
+    rounds = made_up(3, 12, 2)
+    arrays = arrays_of(rounds)
+    samples = [sample_of(rescore(arrays), {number: place for place, number in enumerate(rounds)})]
+    calls: list[None] = []
+    asked = Bootstrap(resamples=1200, between=lambda: calls.append(None)).intervals(samples, "macro", METRICS)
+    assert asked == Bootstrap(resamples=1200).intervals(samples, "macro", METRICS)
+    assert len(calls) == 3
+
+    def stop():
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        Bootstrap(between=stop).compare(samples[0], samples[0], "grounded_f")
+
+
 def test_no_resamples_is_an_error():
     """An interval of nothing would be a made-up number."""
     with pytest.raises(InputError, match="at least one resample"):

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from crb_core.bootstrap import Bootstrap
+from crb_core.comment_rows import CommentTrial
 from crb_core.fast_aggregate import rescore
-from crb_core.golden_leaderboard import CommentTrial, strict_rows
+from crb_core.golden_leaderboard import strict_rows
 from crb_core.identity import RowIdentity
 from crb_core.metrics import pull_request_counts
 from crb_core.recipes import RECIPES

@@ -65,6 +65,22 @@ def test_every_digit_equals_the_definition(protocol, data, chosen, beta):
         assert to_json(scores.score(place)) == to_json(expected)
 
 
+@pytest.mark.parametrize("protocol", sorted(RECIPES))
+@brief
+@given(data=st.data(), chosen=filters(), beta=betas)
+def test_the_whole_is_the_same_without_strata(protocol, data, chosen, beta):
+    """Every figure of the whole subset, to the last digit, whether or not the strata are made beside it."""
+    groups = {group: read(bundle, protocol) for group, bundle in data.draw(sweeps(protocol)).items()}
+    arrays, subset = arrays_of(groups, protocol), Subset.parse(**chosen)
+    full, brief_ones = (rescore(arrays, beta=beta, subset=subset, axes=axes) for axes in (None, ()))
+    for name in ("macro", "micro", "n", "total"):
+        expected = {metric: values[0].tolist() for metric, values in getattr(full, name).items()}
+        assert repr({metric: values[0].tolist() for metric, values in getattr(brief_ones, name).items()}) == repr(
+            expected
+        )
+    assert brief_ones.counted.levels == ()
+
+
 @brief
 @given(bundles(), filters())
 def test_counts_equal_the_seam_on_every_axis(bundle, chosen):

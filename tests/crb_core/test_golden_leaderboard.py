@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from crb_core.agent import AgentBuild
+from crb_core.comment_lists import compatible_rows, text_keyed_lists
+from crb_core.comment_rows import CommentRow, CommentTrial
 from crb_core.errors import InputError
 from crb_core.finding import CandidateFinding, GoldenFinding, Label, TpFp
-from crb_core.golden_leaderboard import CommentRow, CommentTrial, compatible_rows, strict_rows, text_keyed_lists
+from crb_core.golden_leaderboard import strict_rows
 from crb_core.identity import RowIdentity
 from crb_core.matching import Correspondence, JudgedPullRequest
 from crb_core.protocols.golden_comments import RecordedLists

@@ -208,6 +208,15 @@ def test_rows_carry_intervals_letters_and_stability():
     assert board.to_json() == leaderboard(sweep, bootstrap=Bootstrap(resamples=500)).to_json()
 
 
+def test_a_leaderboard_without_strata_has_the_same_rows():
+    """Rows, intervals, letters and stability are made of the whole; scores of single rounds would lack their strata."""
+    sweep = measured({"a": three(*[2] * 8), "b": three(*[0, 1] * 4)})
+    whole, brief = (leaderboard(sweep, bootstrap=Bootstrap(resamples=50), strata=strata) for strata in (True, False))
+    assert brief.to_json(scores=False) == whole.to_json(scores=False)
+    with pytest.raises(ValueError, match="without strata"):
+        brief.to_json()
+
+
 def test_a_filter_moves_every_figure_of_the_row():
     """Score, n, counts, intervals and stability are all of the subset."""
     goldens = [golden("a", severity="high"), golden("b", severity="low")]

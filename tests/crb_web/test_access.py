@@ -95,8 +95,8 @@ def test_the_api_takes_an_operators_token_and_nothing_else(operated, action):
     "body",
     [
         b"", b"null", b"[]", b"{", b'{"reason": 5}', b'{"agent": ["x"]}', b'{"agent": ""}', b'{"nothing": 1}',
-        b'{"reason": "' + b"x" * 1001 + b'"}', b'{"reason": "a\\u0000b"}', b'{"reason": "\\ud800"}', b"[" * 5000, b"\xff",
-        b'{"agent": "other"}',
+        b'{"reason": "' + b"x" * 1001 + b'"}', b'{"reason": "a\\u0000b"}', b'{"reason": "\\ud800"}', b"[" * 5000,
+        b"\xff", b'{"agent": "other"}',
     ],
 )  # fmt: skip
 def test_bodies_that_are_none_are_refused_plainly(operated, body):
@@ -148,13 +148,34 @@ def test_a_form_of_ones_own_session_does_it(operated):
         assert {each.actor for each in list_operations(connection)[:-2]} == {"bo"}
 
 
+def test_a_single_trial_is_cancelled_and_tried_again_from_its_page(operated):
+    """The forms are there for operators who signed in, and need the session's secret like all."""
+    trial = operated.planned.trial(operated.planned.ids()[0])
+    page = f"/trials/{trial}"
+    for nobody in (operated.client(), operated.signed_in("rea")):
+        assert f'action="{page}/' not in nobody.get(page).text
+    client = operated.signed_in("bo")
+    assert f'action="{page}/retry"' in client.get(page).text
+    assert client.post(f"{page}/cancel", data={"reason": "x"}, headers={"origin": ORIGIN}).status_code == 403
+    csrf = {"csrf": operated.csrf(client)}
+    for action in ("cancel", "retry"):
+        answers = [client.post(f"{page}/{action}", data=csrf, headers={"origin": ORIGIN}) for _ in range(2)]
+        assert [each.status_code for each in answers] == [303, 400]
+    with operated.store.read() as connection:
+        log = list_operations(connection, sweep_id=operated.planned.sweep_id)
+    assert [(each.actor, each.action, each.trials) for each in log] == [
+        ("bo", "retry", (trial,)), ("bo", "cancel", (trial,)),
+    ]  # fmt: skip
+
+
 def test_forged_forms_are_refused(operated):
     """Without the session's secret, with another session's, from another site, without saying from where."""
     client, other = operated.signed_in("bo"), operated.signed_in("bo")
     csrf = operated.csrf(client)
-    for fields in ({}, {"csrf": ""}, {"csrf": "x"}, {"csrf": operated.csrf(other)}, {"csrf": csrf[:-1]}, {"csrf": "ü"}):
-        answer = operated.send(client, "/pause", **fields)
-        assert (answer.status_code, answer.headers["content-type"]) == (403, "text/html; charset=utf-8"), fields
+    for wrong in ("", "x", operated.csrf(other), csrf[:-1], csrf + "a", "ü"):
+        answer = operated.send(client, "/pause", csrf=wrong)
+        assert (answer.status_code, answer.headers["content-type"]) == (403, "text/html; charset=utf-8"), wrong
+    assert operated.send(client, "/pause", reason="x").status_code == 403
     for origin in (
         None,
         "null",

@@ -15,7 +15,7 @@ from crb_cli.main import app
 from crb_core.evidence import FolderEvidence
 from crb_core.settings import Settings
 from crb_core.store import open_store
-from crb_core.store.tables import ClassificationRow, GoldenRow, StepRow, WorkerRow, core
+from crb_core.store.tables import ClassificationRow, GoldenRow, StepRow, SweepRow, WorkerRow, core
 from crb_web import models
 from crb_web.app import create_app
 from tests.crb_web.conftest import client_of
@@ -210,6 +210,22 @@ def test_a_commit_is_seen_by_the_next_request(tmp_path):
         fill(other, builds=2, pull_requests=3, rounds=1)
         other.close()
         assert len(client.get("/api/v1/leaderboard").json()["leaderboards"][0]["rows"]) == 2
+
+
+def test_small_answers_are_kept_until_somebody_commits(tmp_path):
+    """What pages ask of the store again and again is read once, and anew after any commit."""
+    store = open_store(f"sqlite:///{tmp_path / 'crb.sqlite'}")
+    fill(store, builds=1, pull_requests=1, rounds=1)
+    with client_of(tmp_path) as client:
+        sources = client.app.state.sources
+        first = sources.sweeps()
+        assert sources.sweeps() is first
+        with store.write() as connection:
+            connection.execute(update(core(SweepRow)).values(name="renamed"))
+        assert [each["name"] for each in sources.sweeps()] == ["renamed"]
+        assert client.get("/api/v1/leaderboard?sweep=renamed").json()["leaderboards"][0]["sweep"] == "renamed"
+        assert client.get("/api/v1/leaderboard?sweep=bench").status_code == 404
+    store.close()
 
 
 def test_beats_do_not_load_a_sweep_again(tmp_path):

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_network
+
 import pytest
 from sqlalchemy import text
+from starlette.testclient import TestClient
 
+from crb_core.settings import Settings
 from crb_core.store import open_store
+from crb_web.app import create_app
 from crb_web.guard import HEADERS, MAX_QUERY
+from crb_web.limits import LimitRules
 from tests.crb_web.conftest import client_of
 
 
@@ -108,3 +114,32 @@ def test_a_mistake_of_ours_is_a_plain_page(tmp_path, monkeypatch):
     assert answer.status_code == 500
     assert "ZeroDivisionError" not in answer.text
     assert answer.headers["content-security-policy"] == HEADERS["content-security-policy"]
+
+
+def test_only_the_reverse_proxy_is_answered_and_its_word_is_taken(home):
+    """Others get 403; of the proxy's clients each has a rate of its own."""
+    app = create_app(
+        Settings(home=home), proxies=[ip_network("192.0.2.7/32")], limits=LimitRules(burst=1, per_second=0.001)
+    )
+
+    def status(client, said):
+        with_client = TestClient(app, base_url="http://127.0.0.1", client=(client, 1))
+        return with_client.get("/static/crb.css", headers={"x-forwarded-for": said}).status_code
+
+    assert status("192.0.2.8", "198.51.100.1") == 403
+    assert [status("192.0.2.7", said) for said in ("198.51.100.1", "198.51.100.1", "198.51.100.2")] == [200, 429, 200]
+
+
+def test_a_header_that_is_there_twice_is_refused(served):
+    """A proxy might look at the other one."""
+    for name in ("host", "authorization", "cookie", "origin"):
+        answer = served.get("/api/v1/sweeps", headers=[(name, "127.0.0.1"), (name, "localhost")])
+        assert answer.status_code == 400, name
+
+
+def test_refusals_are_pages_for_people_and_json_for_programs(served):
+    """With the same sentence."""
+    page, answer = served.post("/sweeps"), served.post("/api/v1/sweeps")
+    assert (page.status_code, answer.status_code) == (405, 405)
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert answer.json()["error"]["problem"] in page.text

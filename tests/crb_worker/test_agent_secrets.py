@@ -40,6 +40,14 @@ def test_the_own_variable_comes_first_then_the_file(tmp_path: Path) -> None:
     assert found("TOKEN", folder=tmp_path, TOKEN="plain-value") == {"TOKEN": "from-a-file"}
 
 
+def test_a_blank_value_is_none(tmp_path: Path) -> None:
+    """It is looked for in the next place, and missing where all are blank; no agent starts with an empty key."""
+    for blank in ("", " ", "\n"):
+        (tmp_path / "TOKEN").write_text(blank)
+        assert found("TOKEN", folder=tmp_path, CRB_SECRET_TOKEN=blank, TOKEN="plain-value") == {"TOKEN": "plain-value"}
+        assert found("TOKEN", folder=tmp_path, files=("/TOKEN",), CRB_SECRET_TOKEN=blank, TOKEN=blank) == {}
+
+
 @pytest.mark.parametrize(
     "name",
     ["ANTHROPIC_API_KEY", "anthropic_api_key", "ANTHROPIC_AUTH_TOKEN", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD"],
@@ -72,7 +80,12 @@ def test_a_link_does_not_lead_out_of_the_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "problem"),
-    [(b"\xff\xfe0123456", "is not UTF-8"), (b"x" * (MAX_SECRET_BYTES + 1), "is larger than"), (b"short", "is shorter")],
+    [
+        (b"\xff\xfe0123456", "is not UTF-8"),
+        (b"x" * (MAX_SECRET_BYTES + 1), "is larger than"),
+        (b"short", "is shorter"),
+        (b"0123\x00456", "zero byte"),
+    ],
 )
 def test_a_value_that_cannot_be_used_is_refused_without_being_shown(
     tmp_path: Path, content: bytes, problem: str

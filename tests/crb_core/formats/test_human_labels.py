@@ -55,6 +55,14 @@ def test_matches_are_one_answer_whatever_their_order(tmp_path):
     assert found.labels == {("p", "1"): {"matches": "g-1 g-2"}, ("p", "2"): {"matches": "none"}}
 
 
+def test_no_match_is_an_answer_of_its_own(tmp_path):
+    """``none`` beside a golden finding contradicts it, so neither is believed."""
+    with pytest.raises(InputError, match="none beside golden finding ids") as refused:
+        read_labels(written(tmp_path, "pull_request,finding,matches\np,1,none g-2\n"))
+    assert refused.value.where is not None
+    assert refused.value.where.line == 2
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

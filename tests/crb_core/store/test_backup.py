@@ -11,8 +11,9 @@ import pytest
 from sqlalchemy import create_engine, func, insert, select, update
 
 from crb_core.agent import Outcome
-from crb_core.errors import CrbError, InputError, StoreError
+from crb_core.errors import InputError, StoreError
 from crb_core.evidence import FolderEvidence
+from crb_core.formats.archive_verify import verify_archive
 from crb_core.store import Store, open_store
 from crb_core.store.backup import restore_backup, write_backup
 from crb_core.store.references import named_digests, stored_rows, stored_tables
@@ -212,26 +213,48 @@ def test_cut_off_and_foreign_files(tmp_path: Path) -> None:
         restore_backup(tmp_path / "nowhere.tar", empty(tmp_path), evidence)
 
 
+def test_a_backup_is_no_archive_of_a_sweep(store: Store, tmp_path: Path) -> None:
+    """Who verifies a backup is told what it is; who restores what is neither is told what is."""
+    evidence = FolderEvidence(tmp_path / "evidence")
+    plan(store)
+    write_backup(store, evidence, tmp_path / "b.tar")
+    (difference,) = verify_archive(tmp_path / "b.tar").differences
+    assert "this is a backup of a store" in difference.problem
+    assert "crb restore" in difference.problem
+    (tmp_path / "text").write_text("hello " * 300)
+    with pytest.raises(InputError, match="no crb archive") as refused:
+        restore_backup(tmp_path / "text", empty(tmp_path), evidence)
+    assert "crb backup" in (refused.value.remedy or "")
+
+
 def test_a_missing_blob_is_named(store: Store, tmp_path: Path) -> None:
-    """A backup of a store that lacks evidence says which; the rest is backed up."""
+    """A backup of a store that lacks evidence says which, as does its restoring; the rest is there."""
     evidence = FolderEvidence(tmp_path / "evidence")
     digest = run_one(store, evidence)
     (blob,) = evidence.blobs()
     evidence.remove(blob)
     made = write_backup(store, evidence, tmp_path / "b.tar")
-    assert made.missing_blobs == (digest,)
+    assert (made.missing_blobs, made.damaged_blobs) == ((digest,), ())
+    target = empty(tmp_path)
+    back = restore_backup(tmp_path / "b.tar", target, evidence)
+    assert back.missing_blobs == (digest,)
+    assert content(target) == content(store)
+    target.close()
 
 
-def test_a_damaged_blob_ends_the_backup(store: Store, tmp_path: Path) -> None:
-    """A blob that does not have its digest any more is not passed on as if it had; no file is left."""
+def test_a_damaged_blob_is_left_out_and_named(store: Store, tmp_path: Path) -> None:
+    """A blob that does not have its digest any more is not passed on, and does not keep the rest from being saved."""
     evidence = FolderEvidence(tmp_path / "evidence")
-    run_one(store, evidence)
+    digest = run_one(store, evidence)
     (blob,) = evidence.blobs()
     Path(blob.path).chmod(0o644)
     Path(blob.path).write_bytes(b"something else")
-    with pytest.raises(CrbError, match="does not have that SHA-256"):
-        write_backup(store, evidence, tmp_path / "out" / "b.tar")
-    assert list((tmp_path / "out").iterdir()) == []
+    made = write_backup(store, evidence, tmp_path / "b.tar")
+    assert (made.missing_blobs, made.damaged_blobs, made.blobs) == ((), (digest,), 0)
+    target = empty(tmp_path)
+    back = restore_backup(tmp_path / "b.tar", target, FolderEvidence(tmp_path / "new"))
+    assert back.missing_blobs == (digest,)
+    target.close()
 
 
 def test_a_file_that_is_there_stays(store: Store, tmp_path: Path) -> None:

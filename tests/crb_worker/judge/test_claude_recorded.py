@@ -13,6 +13,7 @@ from crb_core.errors import InputError
 from crb_core.store.judgments import judges
 from crb_worker.judge import judge_names, load_judge
 from crb_worker.judge.claude import ClaudeJudge
+from crb_worker.judge.client import LOOPBACK_MODEL
 from crb_worker.judge.loopback import AnthropicServer, ReadingModel
 from crb_worker.judge.prompts import PromptSet, bundled_prompts, read_prompt, read_prompts
 from crb_worker.judge.recorded import FileAnswers, RecordedJudge, StoreAnswers, export_recording
@@ -73,6 +74,14 @@ def test_a_store_is_a_recording_too(recorded: Any) -> None:
     answers = StoreAnswers(desk.store, desk.evidence, judge_id)
     judge = RecordedJudge(answers, ClaudeJudge.load(answers.options).setup)
     assert judge.match("another-key", CANDIDATES, GOLDEN, protocol="reviewbench") == matches
+
+
+@pytest.mark.parametrize(("model", "name"), [(MODEL, "recorded"), (LOOPBACK_MODEL, "recorded-fake-model")])
+def test_a_replay_of_the_scripted_model_says_so(recorded: Any, model: str, name: str) -> None:
+    """Every table shows the name, so a replay is not taken for a real model's."""
+    desk, judge_id, *_ = recorded
+    answers = StoreAnswers(desk.store, desk.evidence, judge_id)
+    assert RecordedJudge(answers, ClaudeJudge.load({"model": model}).setup).name == name
 
 
 def test_a_missing_answer_names_the_request(recorded: Any, tmp_path: Path) -> None:
@@ -136,6 +145,13 @@ def test_the_options_are_one_of_two(options: dict[str, str]) -> None:
     """A recording or a judge of this store."""
     with pytest.raises(InputError, match="takes one option"):
         RecordedJudge.load(options)
+
+
+def test_a_judge_that_the_store_does_not_have_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its answers cannot be replayed, and the refusal says whose were asked for."""
+    monkeypatch.setenv("CRB_HOME", str(tmp_path))
+    with pytest.raises(InputError, match="no judge 'j-000000000000'"):
+        RecordedJudge.load({"judge": "j-000000000000"})
 
 
 def test_the_registry_knows_both(showcase_corpus: Any) -> None:
