@@ -75,13 +75,16 @@ def test_arguments_that_cannot_be(home: Path, arguments: tuple[str, str], senten
     assert "Traceback" not in done.stderr
 
 
-def test_without_an_engine_the_rest_is_looked_at(home: Path) -> None:
-    """No engine is said and is no failure, unless images were asked for."""
+def test_images_are_looked_at_only_where_asked_for(home: Path) -> None:
+    """Another farm of the same engine may name them; without an engine that is said."""
     away = {"DOCKER_HOST": f"unix://{home}/no.sock"}
     done = crb("gc", home=home, **away)
     assert done.returncode == 0, done.stderr
-    assert "images: not looked at" in done.stdout
-    assert crb("gc", "--kind", "images", home=home, **away).returncode == 1
+    assert "images" not in done.stdout
+    asked = crb("gc", "--kind", "images", "--kind", "snapshots", home=home, **away)
+    assert asked.returncode == 1
+    assert "images: not looked at" in asked.stdout
+    assert "snapshots: " in asked.stdout
 
 
 def test_a_restored_home_prints_the_same_leaderboard(home: Path, tmp_path: Path) -> None:
