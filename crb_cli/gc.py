@@ -47,8 +47,8 @@ def gc(
     """List, and with --delete remove, what can be made again or nobody names.
 
     Evidence that no row of this store names, snapshots of pull requests without open steps, and, where asked for,
-    images that crb built and no build of this store names. Nothing that was used within the last hour goes. What another
-    store names is not known here: evidence belongs to one store, and images only to this one where the engine does.
+    images that crb built and no build of this store names. Nothing that was used within the last hour goes. What
+    another store names is not known here: evidence belongs to one store, and images to it where the engine does.
     """
     from crb_core.evidence import YOUNG_SECONDS
     from crb_core.housekeeping import choose_removals
