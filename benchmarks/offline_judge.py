@@ -35,6 +35,7 @@ from crb_core.errors import CrbError, InputError, Where
 from crb_core.finding import CandidateFinding
 from crb_core.formats.strict_json import load_json
 from crb_core.matching import Correspondence
+from crb_worker.calibration.tuning import short_digest
 from crb_worker.judge.features import FEATURES, Pair, Vocabulary, pair_features
 from crb_worker.judge.offline_model import MODEL_FILE, Forest, OfflineModel, Training, Tree
 
@@ -356,7 +357,8 @@ def write_model(folder: Path, reviews: Sequence[Review], measured: dict[str, Any
             data="golden-comments benchmark, the part of it that was open to this project",
             sha256=digest(folder),
             repositories=tuple(sorted({review.repository for review in reviews})),
-            examples=tuple(hashlib.sha256(url.encode()).hexdigest()[:12] for url in urls),
+            examples=tuple(short_digest(url) for url in urls),
+            texts=tuple(sorted({short_digest(text) for review in reviews for text in review.golden})),
             pairs=pairs,
             positives=positives,
             method=f"{TREES} extremely randomised trees, depth {DEPTH}, leaves of {SMALLEST_LEAF} or more, seed {SEED}",
@@ -387,7 +389,7 @@ def main() -> int:
         spent = time.process_time() - start
         data = report(judged)
         data["ms_per_1000_pairs"] = spent * 1e6 / sum(len(review.pairs) for review in reviews)
-        own = {hashlib.sha256(review.pull_request.encode()).hexdigest()[:12] for review in reviews}
+        own = {short_digest(review.pull_request) for review in reviews}
         data["examples_in_training"] = len(own & set(model.training.examples))
     else:
         data = report(held_out(reviews))

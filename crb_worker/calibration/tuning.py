@@ -12,34 +12,42 @@ from crb_worker.calibration.references import pull_request_name
 from crb_worker.judge.base import Judge
 from crb_worker.judge.offline import OfflineJudge
 
-__all__ = ["TuningRecord", "tuning_record"]
+__all__ = ["TuningRecord", "short_digest", "tuning_record"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TuningRecord:
-    """Pull requests that a judge's tuning used. ``examples`` are the first 12 hex digits of the SHA-256 of their URLs;
+    """Pull requests that a judge's tuning used, as short digests of their URLs (``examples``) and of the messages of
 
-    ``keys`` are named by the one who calibrates.
+    their golden findings (``texts``); ``keys`` are named by the one who calibrates.
     """
 
     examples: frozenset[str]
+    texts: frozenset[str] = frozenset()
     keys: frozenset[str] = frozenset()
 
     def names(self, entry: CorpusEntry) -> bool:
-        """Whether the pull request motivated the judge's tuning."""
-        if entry.pull_request.key in self.keys:
+        """Whether the pull request motivated the judge's tuning: by name, or by half of its golden findings' texts."""
+        if entry.pull_request.key in self.keys or short_digest(pull_request_name(entry)) in self.examples:
             return True
-        digest = hashlib.sha256(pull_request_name(entry).encode("utf-8", "surrogatepass")).hexdigest()
-        return digest[:12] in self.examples
+        known = [short_digest(golden.message) in self.texts for golden in entry.golden]
+        return bool(known) and 2 * sum(known) >= len(known)
+
+
+def short_digest(text: str) -> str:
+    """The first 12 hex digits of the SHA-256 of a text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def tuning_record(judge: Judge, keys: Collection[str] = ()) -> TuningRecord:
     """The record of a judge: the training sets of its model and its parts; ``keys`` are further pull requests."""
     examples: set[str] = set()
+    texts: set[str] = set()
     for part in _parts(judge):
         if isinstance(part, OfflineJudge):
             examples.update(part.model.training.examples)
-    return TuningRecord(examples=frozenset(examples), keys=frozenset(keys))
+            texts.update(part.model.training.texts)
+    return TuningRecord(examples=frozenset(examples), texts=frozenset(texts), keys=frozenset(keys))
 
 
 def _parts(judge: Any) -> Iterator[Any]:

@@ -61,12 +61,17 @@ class Tree(Record):
 
 
 class Training(Record):
-    """What the model was made from. ``examples`` are the first 12 hex digits of the SHA-256 of pull request URLs."""
+    """What the model was made from.
+
+    ``examples`` are the first 12 hex digits of the SHA-256 of pull request URLs, ``texts`` those of golden findings'
+    messages: data that was copied under other URLs is known by them.
+    """
 
     data: str
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     repositories: tuple[str, ...]
     examples: tuple[str, ...]
+    texts: tuple[str, ...] = ()
     pairs: int = Field(ge=1)
     positives: int = Field(ge=1)
     method: str

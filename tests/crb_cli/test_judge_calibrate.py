@@ -16,7 +16,9 @@ from crb_cli.judge import app
 from crb_cli.main import app as whole
 from crb_core.bundled import bundled
 from crb_core.errors import InputError
+from crb_core.formats.golden_comments import read_corpus
 from crb_core.formats.showcase import read_showcase
+from crb_worker.calibration.tuning import short_digest
 from crb_worker.judge.calls import BudgetError
 from crb_worker.judge.loopback import AnthropicServer, ReadingModel
 from crb_worker.judge.offline_model import OfflineModel
@@ -123,6 +125,30 @@ def test_examples_of_the_tuning_are_left_out(folder: Path, monkeypatch: pytest.M
     assert (both["held_out"], both["judges"]["one"]["n"]) == (False, 4)
     assert both["splits"]["held_out"]["judges"]["one"]["n"] == 2
     assert both["splits"]["motivating"]["judges"]["one"]["n"] == 2
+
+
+def test_a_copy_under_other_urls_is_known_by_its_texts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Benchmarks are forked, and their pull requests get other URLs: half of the golden texts give one away."""
+    model = OfflineModel.load()
+    entries = read_corpus(folder, "c").corpus.entries
+    texts = [golden.message for golden in entries[0].golden]
+    assert all([golden.message for golden in entry.golden] == texts for entry in entries)
+
+    def trained_on(known: list[str]) -> None:
+        digests = tuple(short_digest(text) for text in known)
+        changed = model.model_copy(update={"training": model.training.model_copy(update={"texts": digests})})
+        monkeypatch.setattr(OfflineModel, "load", classmethod(lambda cls: changed))
+
+    trained_on(texts[: -(-len(texts) // 2)])
+    assert "was tuned on all 2" in refused("calibrate", "--judge", "offline", "--against", str(folder))
+    trained_on(texts[: (len(texts) - 1) // 2])
+    assert read("calibrate", "--judge", "offline", "--against", str(folder))["held_out"] is True
+
+
+def test_the_model_names_the_texts_that_it_was_trained_on() -> None:
+    """As many as its golden findings, none of them twice."""
+    training = OfflineModel.load().training
+    assert len(training.texts) == len(set(training.texts)) >= len(training.examples)
 
 
 def test_refuses_where_everything_was_tuned_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
