@@ -23,6 +23,7 @@ from crb_core.store import open_store
 from crb_core.store.tables import Stage, WorkerRow, core
 from crb_worker.app import QUEUES, check_broker, make_app
 from crb_worker.context import WorkerContext
+from crb_worker.sandbox.egress_options import require_lanes
 from crb_worker.slots import threads_for
 from crb_worker.tasks import register_tasks
 
@@ -48,6 +49,7 @@ def run_worker(
     # Random, so that two workers with the same host name and pid (containers) are never one.
     name = f"{host}-{os.getpid()}-{secrets.token_hex(3)}"
     review_slots = settings.resolved_review_slots if Stage.REVIEW.value in queues else 0
+    require_lanes(settings, review_slots)
     judges = [queue for queue in queues if queue != Stage.REVIEW.value]
     slots = dict.fromkeys(judges, settings.judge_slots) | ({Stage.REVIEW.value: review_slots} if review_slots else {})
     context = WorkerContext(settings, store, broker_url, name, max(review_slots, 1))

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from crb_core.store.tables import Stage
 
-__all__ = ["ReviewGate", "threads_for"]
+__all__ = ["PREPARED_AHEAD", "ReviewGate", "threads_for"]
 
 #: Reviews that a worker takes beyond those that its sandbox lets run.
 PREPARED_AHEAD = 2

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network
 
+from crb_core.errors import SettingsError, Where
 from crb_core.settings import Settings
+from crb_worker.slots import PREPARED_AHEAD
 
-__all__ = ["DEFAULT_SUBNETS", "EGRESS_IMAGE", "LANE_PREFIX", "EgressOptions"]
+__all__ = ["DEFAULT_SUBNETS", "EGRESS_IMAGE", "LANE_PREFIX", "EgressOptions", "require_lanes"]
 
 EGRESS_IMAGE = "crb/egress:bookworm"
 #: Private addresses that few networks use.
@@ -41,4 +43,20 @@ class EgressOptions:
             addresses={name: str(address) for name, address in settings.egress_addresses.items()},
             dns=tuple(str(address) for address in settings.egress_dns),
             reachable=tuple(str(subnet) for subnet in settings.egress_reachable),
+        )
+
+
+def require_lanes(settings: Settings, review_slots: int) -> None:
+    """SettingsError where the subnets hold fewer lanes than this worker may use at once: attempts would fail for it."""
+    if settings.egress_subnets is None or not review_slots:
+        return
+    # One is the proxies' own, where no network is named for them.
+    lanes = 2 ** (LANE_PREFIX - settings.egress_subnets.prefixlen) - (settings.egress_network is None)
+    wanted = review_slots + min(review_slots, PREPARED_AHEAD)
+    if lanes < wanted:
+        raise SettingsError(
+            f"{settings.egress_subnets} holds {lanes} networks for agents, and {review_slots} reviews at once need "
+            f"{wanted}",
+            where=Where(file="CRB_EGRESS_SUBNETS"),
+            remedy="Name a larger subnet, or fewer CRB_REVIEW_SLOTS",
         )
