@@ -20,7 +20,7 @@ FUZZ_SECONDS ?= 300
 PACKAGES := crb_core crb_worker crb_scheduler crb_cli crb_web
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast chaos hostile fuzz lint audit type bench base-image test-images egress-image clean \
+.PHONY: help demo test test-fast test-all chaos hostile fuzz lint audit type bench base-image test-images egress-image clean \
 	setup-demo setup-test python
 
 help: ## Show this list
@@ -34,6 +34,9 @@ test: setup-test ## Run all tests; those that need a Docker engine are skipped, 
 
 test-fast: setup-test ## Run the tests that need neither Docker nor much time, on all cores
 	@$(BIN)/python -m pytest -n auto -m "not docker and not slow and not network" $(PYTEST_ARGS)
+
+test-all: setup-test ## Run all tests, those that a plain run leaves out too; about an hour
+	@$(BIN)/python -m pytest -m "chaos or thorough or not chaos" $(PYTEST_ARGS)
 
 chaos: setup-test ## Cause every fault on purpose and report how long recovery took; about half an hour
 	@$(BIN)/python -m pytest -m chaos tests/chaos $(PYTEST_ARGS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 import time
 from collections.abc import Callable
 
@@ -27,6 +28,8 @@ REFRESH_SECONDS = 0.5
 REST_FACTOR = 4.0
 #: Seconds between two lines where there is no terminal.
 LINE_SECONDS = 5.0
+#: Columns of such a line; what is longer goes on below it.
+_COLUMNS = 80
 
 
 class Reader:
@@ -155,7 +158,7 @@ def _follow_in_lines(
     while True:
         now = time.monotonic()
         if not quiet and (progress.finished or now - printed >= LINE_SECONDS):
-            print(one_line(progress), flush=True)
+            print(textwrap.fill(one_line(progress), _COLUMNS, subsequent_indent="  "), flush=True)
             printed = now
         if progress.finished:
             return progress

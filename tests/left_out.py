@@ -11,7 +11,7 @@ __all__ = ["LeftOut"]
 #: Marker: what it stands for, and the command that runs it.
 MARKERS = {
     "chaos": ("a fault of full length", "make chaos"),
-    "thorough": ("a hostile agent that is much like another one", "make hostile"),
+    "thorough": ("a long test whose subject a shorter one has too", "make test-all"),
 }
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks.web import filled_home, peak_memory, read_for, served
 
 
+@pytest.mark.thorough
 def test_no_reader_of_fifty_gets_an_error(tmp_path: Path) -> None:
     """Each page that the benchmark asks for exists, and answers under load."""
     size = {"builds": 3, "pull_requests": 6}

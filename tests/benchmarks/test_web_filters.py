@@ -6,10 +6,13 @@ import random
 from itertools import islice
 from pathlib import Path
 
+import pytest
+
 from benchmarks.web import filled_home
 from benchmarks.web_filters import measured, new_filters
 
 
+@pytest.mark.thorough
 def test_figures_of_every_kind_of_request(tmp_path: Path) -> None:
     """Page, API document and page after a commit have wall and CPU time of their own."""
     figures = {

@@ -276,6 +276,7 @@ def test_filters_work_without_scripts(tabs: Tabs, plain_page: Page, command: Any
     assert [row[2].replace(" ", "") for row in shown(page)] == [row[2].replace(" ", "") for row in expected]
 
 
+@pytest.mark.thorough
 def test_a_big_sweep_shows_the_numbers_of_the_command(
     browser: Browser, command: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

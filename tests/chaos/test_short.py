@@ -72,6 +72,7 @@ def test_a_broker_in_every_kind_of_trouble(make_farm: Make) -> None:
     check_end(farm)
 
 
+@pytest.mark.thorough
 def test_a_store_in_trouble(make_farm: Make, tmp_path: Path) -> None:
     """Locked for 5 s, and no room on the disk of store and evidence for 5 s; nothing that was reviewed is lost."""
     with small_disk(tmp_path / "disk", mib=24) as disk:
@@ -92,6 +93,7 @@ def test_a_store_in_trouble(make_farm: Make, tmp_path: Path) -> None:
             check_end(farm)
 
 
+@pytest.mark.thorough
 def test_a_clock_that_steps_back(make_farm: Make, tmp_path: Path) -> None:
     """An hour back, while a step waits for its time and a message is lost."""
     clock = FalseClock(tmp_path / "clock")
@@ -104,6 +106,7 @@ def test_a_clock_that_steps_back(make_farm: Make, tmp_path: Path) -> None:
     check_end(farm)
 
 
+@pytest.mark.thorough
 @pytest.mark.docker
 def test_containers_in_trouble(make_farm: Make, tmp_path: Path) -> None:
     """A worker is killed beside its container, and a container is removed from outside."""

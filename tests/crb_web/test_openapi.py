@@ -22,7 +22,7 @@ KNOWN = {"sweep": "bench", "key": "pr-1", "trial": 1, "fingerprint": "j-bench"}
 REFUSED = (400, 404, 414)
 OPERATIONS = sorted(create_app(Settings(home=Path("unused"))).openapi()["paths"])
 EXAMPLES = settings(
-    max_examples=8,
+    max_examples=3,
     derandomize=True,
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=list(HealthCheck),

@@ -13,7 +13,7 @@ from crb_core.store.sweeps import find_sweep, sweep_builds
 from tests.e2e.farm import crb
 from tests.e2e.test_docker import REVIEW, _agent, _sweep
 
-pytestmark = [pytest.mark.docker, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.thorough, pytest.mark.docker, pytest.mark.timeout(240)]
 
 
 def test_a_retry_under_another_configuration_is_refused(tmp_path: Path) -> None:

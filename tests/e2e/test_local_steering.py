@@ -10,7 +10,7 @@ from crb_core.store import open_store
 from crb_core.store.operations import cancel_trials, pause_sweep
 from tests.e2e.farm import crb, start, wait_for
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(240)]
 
 SWEEP = (
     "sweep", "start", "--agent", "minimal", "--runner", "process", "--rounds", "2", "--name", "steered",
