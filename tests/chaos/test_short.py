@@ -43,6 +43,7 @@ def test_kills_and_a_deploy(make_farm: Make, dice: random.Random) -> None:
     check_end(farm)
 
 
+@pytest.mark.thorough
 def test_a_broker_in_every_kind_of_trouble(make_farm: Make) -> None:
     """Killed with and without its data, emptied, cut off, hung, away; every message comes twice; two schedulers."""
     farm = make_farm()

@@ -18,7 +18,7 @@ import pytest
 
 from tests.hostile.farm import make_repository
 
-pytestmark = [pytest.mark.docker, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.thorough, pytest.mark.docker, pytest.mark.timeout(120)]
 
 
 class Careless:
