@@ -101,7 +101,14 @@ BUNDLE = {
         }
     ],
 }  # fmt: skip
-MANIFEST = {"name": "a", "display_name": "A", "provider": "p", "contacts": ["x"], "image": "a/b:1"}
+MANIFEST = {
+    "name": "reviewer",
+    "display_name": "Reviewer",
+    "provider": "example",
+    "image": "ghcr.io/example/reviewer@sha256:" + "0" * 64,
+    "contacts": ["octocat"],
+    "egress": ["api.example.com"],
+}
 RECORDING = {
     "format": "crb.judge-recording/1",
     "judge": {"name": "claude", "options": {"model": "m"}, "fingerprint": "j-1", "description": {}},
