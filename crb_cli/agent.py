@@ -127,7 +127,7 @@ def try_(
     if reason and not as_json:
         openings = " ".join(RUNNERS["process"].openings)
         console.print(plain(f"Not isolated: {reason}. {openings}"), style="yellow", soft_wrap=True)
-    snapshot = SnapshotCache(settings.home_folder / "snapshots").get(
+    snapshot = SnapshotCache(settings.snapshots_folder).get(
         source_for(loaded.source, loaded.source_template), entry.pull_request
     )
     # Beside the other attempts, where a Docker engine may mount; its own folder, so that a sweep's reaper stays away.

@@ -111,7 +111,7 @@ def snapshot(
                 f"the corpus has no pull request {key!r}", remedy=f"It has {', '.join(list(by_key)[:5])} and others"
             )
     source = source_for(corpus.source, corpus.source_template)
-    store = SnapshotCache(cache or load_settings().home_folder / "snapshots")
+    store = SnapshotCache(cache or load_settings().snapshots_folder)
     rows: list[dict[str, Any]] = []
     for key in keys or list(by_key):
         found = store.get(source, by_key[key])

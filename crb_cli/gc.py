@@ -119,7 +119,7 @@ def _snapshots(settings: Settings, store: Store) -> Found:
     from crb_worker.housekeeping import snapshot_things
     from crb_worker.snapshot import SnapshotCache
 
-    return snapshot_things(store, SnapshotCache(settings.home_folder / "snapshots"))
+    return snapshot_things(store, SnapshotCache(settings.snapshots_folder))
 
 
 def _images(_: Settings, store: Store) -> Found:

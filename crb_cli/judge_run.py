@@ -216,8 +216,8 @@ def _stale(
     """The sweep's judges whose spec now means another judge, and those of which that cannot be told."""
     from crb_core.errors import CrbError
     from crb_core.store.imports import IMPORTER
+    from crb_core.store.judge_versions import sweep_judgments
     from crb_core.store.results import find_judge, sweep_judges
-    from crb_worker.judge.versions import sweep_judgments
 
     stale: list[dict[str, Any]] = []
     problems: list[dict[str, str]] = []

@@ -107,7 +107,7 @@ def open_call_desk(settings: Settings, store: Store, judge_id: str, *, max_cost:
         judge_id=judge_id,
         store=store,
         evidence=open_evidence(settings.resolved_evidence_url),
-        snapshots=SnapshotCache(settings.home_folder / "snapshots"),
+        snapshots=SnapshotCache(settings.snapshots_folder),
         limiter=_limiters(settings),
         budget=budget,
     )

@@ -108,10 +108,6 @@ def run_or_leave_to_the_farm(settings: Settings, sweeps: Sequence[str], *, quiet
         raise typer.Exit(SOME_TRIALS_FAILED)
 
 
-def _one_line(text: str) -> str:
-    return plain(text).plain
-
-
 class _RestsError(UnavailableError):
     """A sweep of a local run is paused, so it would never end."""
 
@@ -134,7 +130,7 @@ def _check(check: Callable[[], None], store: Store, sweep_id: str, name: str) ->
             pause = why_no_reviews(connection)
         if pause is not None and not is_told:
             # To standard error: also a run that prints JSON would else stand still without a word.
-            print(f"crb: Reviews pause: {_one_line(pause)}.", file=sys.stderr)
+            print(f"crb: Reviews pause: {plain(pause).plain}.", file=sys.stderr)
         is_told = pause is not None
         if reason is not None:
             raise _RestsError(

@@ -15,7 +15,7 @@ from rich.text import Text
 from crb_cli.output import plain
 from crb_core.time_words import time_text
 from crb_scheduler.progress import SweepCounts, SweepProgress, TrialState
-from crb_scheduler.progress_parts import HeatMapRow, RunningTrial, WorkerState
+from crb_scheduler.progress_parts import STATE_GLYPHS, HeatMapRow, RunningTrial, WorkerState
 
 __all__ = ["Canvas", "counts_table", "failure_lines", "one_line", "picture"]
 
@@ -31,16 +31,7 @@ _STYLES = {
 }
 _ALWAYS_SHOWN = {TrialState.WAITING, TrialState.REVIEWING, TrialState.JUDGING, TrialState.SCORED}
 _ENDED = {TrialState.SCORED, TrialState.FAILED, TrialState.JUDGE_FAILED, TrialState.CANCELLED}
-_GLYPHS = {
-    TrialState.WAITING: "·",
-    TrialState.REVIEWING: "r",
-    TrialState.JUDGING: "j",
-    TrialState.SCORED: "█",
-    TrialState.FAILED: "F",
-    TrialState.JUDGE_FAILED: "J",
-    TrialState.CANCELLED: "x",
-}
-_ASCII_GLYPHS = _GLYPHS | {TrialState.WAITING: ".", TrialState.SCORED: "#"}
+_ASCII_GLYPHS = STATE_GLYPHS | {TrialState.WAITING: ".", TrialState.SCORED: "#"}
 #: A cell of several trials, by the share of them that has ended: under a third, under two thirds, under all.
 _SHADES, _ASCII_SHADES = "░▒▓", "-=+"
 #: Lines that the picture takes beside the heat map, the running trials, failures and workers.
@@ -65,7 +56,7 @@ class Canvas:
         return Text(safe.encode("ascii", "replace").decode() if self.ascii else safe, style=style)
 
     def glyph(self, state: TrialState) -> str:
-        return (_ASCII_GLYPHS if self.ascii else _GLYPHS)[state]
+        return (_ASCII_GLYPHS if self.ascii else STATE_GLYPHS)[state]
 
 
 def picture(progress: SweepProgress, canvas: Canvas, *, note: str | None = None) -> RenderableType:

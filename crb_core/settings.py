@@ -134,6 +134,11 @@ class Settings(BaseSettings):
         return self.review_slots or os.cpu_count() or 1
 
     @property
+    def snapshots_folder(self) -> Path:
+        """Where frozen repositories are cached."""
+        return self.home_folder / "snapshots"
+
+    @property
     def workspace(self) -> Path:
         """Where attempts have their folders while they run."""
         return self.home_folder / "attempts"

@@ -27,6 +27,7 @@ __all__ = [
     "CELL_CODES",
     "ENDED",
     "NO_TRIAL",
+    "STATE_GLYPHS",
     "FailureGroup",
     "HeatMap",
     "HeatMapRow",
@@ -78,6 +79,8 @@ CELL_CODES: dict[TrialState, str] = {
     TrialState.JUDGE_FAILED: "J",
     TrialState.CANCELLED: "x",
 }
+#: The same for people, who read a filled cell and an empty one at a glance. Colour is never the only signal.
+STATE_GLYPHS: dict[TrialState, str] = CELL_CODES | {TrialState.WAITING: "·", TrialState.SCORED: "█"}
 #: Trials in these will not change any more.
 ENDED = (TrialState.SCORED, TrialState.FAILED, TrialState.JUDGE_FAILED, TrialState.CANCELLED)
 #: A cell without a trial: the sweep was extended by pull requests that this build and round do not have.

@@ -115,7 +115,7 @@ def reading_app(settings: Settings) -> FastAPI:
     app.state.access = Access(OPEN, sources.store)
     app.state.sweep_views = views
     app.state.live = live
-    app.state.snapshots = settings.home_folder / "snapshots"
+    app.state.snapshots = settings.snapshots_folder
     app.include_router(v1.router)
     app.include_router(audit.router)
     app.include_router(operations.reading_router)

@@ -14,7 +14,7 @@ from crb_core.store.audit import sweep_records
 from crb_core.store.operations import list_operations
 from crb_core.store.sweep_states import sweep_states
 from crb_scheduler.progress import TrialState
-from crb_scheduler.progress_parts import CELL_CODES, HeatMap
+from crb_scheduler.progress_parts import CELL_CODES, STATE_GLYPHS, HeatMap
 from crb_web.access import Caller
 from crb_web.api.v1 import SweepName, sources_of
 from crb_web.gate import CALLER
@@ -22,7 +22,7 @@ from crb_web.guard import HEADERS
 from crb_web.limits import client_key
 from crb_web.live import LiveResponse, LiveSweeps
 from crb_web.pages import render
-from crb_web.sweep_view import GLYPHS, SweepViews, change_words
+from crb_web.sweep_view import SweepViews, change_words
 
 __all__ = ["caller_of", "router", "views_of"]
 
@@ -134,7 +134,7 @@ def heat_map_page(request: Request, sweep: SweepName, query: Annotated[HeatMapQu
             (key, [[(each.round, words.get(each.cells[place], "no trial")) for each in rows] for _, _, rows in columns])
             for place, key in shown
         ],
-        glyphs={state.value: GLYPHS[state] for state in TrialState} | {"no trial": " "},
+        glyphs={state.value: STATE_GLYPHS[state] for state in TrialState} | {"no trial": " "},
         offset=query.offset,
         per_page=PER_PAGE,
         total=len(heat_map.pull_requests),

@@ -18,22 +18,12 @@ from crb_core.store.sweep_limits import SweepLimits, read_limits
 from crb_core.time_words import time_text
 from crb_scheduler.beats import BeatWatch
 from crb_scheduler.progress import SweepProgress, sweep_progress
-from crb_scheduler.progress_parts import HeatMapRow, TrialState, WorkerState
+from crb_scheduler.progress_parts import STATE_GLYPHS, HeatMapRow, TrialState, WorkerState
 from crb_web.pages import render_part
 from crb_web.sources import Sources
 
-__all__ = ["GLYPHS", "SweepReading", "SweepViews", "change_words"]
+__all__ = ["SweepReading", "SweepViews", "change_words"]
 
-#: Colour is never the only signal: each state has a character of its own, as in the terminal.
-GLYPHS: dict[TrialState, str] = {
-    TrialState.WAITING: "·",
-    TrialState.REVIEWING: "r",
-    TrialState.JUDGING: "j",
-    TrialState.SCORED: "█",
-    TrialState.FAILED: "F",
-    TrialState.JUDGE_FAILED: "J",
-    TrialState.CANCELLED: "x",
-}
 #: Up to so many trials every cell says which pull request it is; more are drawn as runs of equal cells.
 MAX_NAMED_CELLS = 2000
 #: Operations, kinds of failures and workers on the page; JSON has all.
@@ -56,10 +46,11 @@ class SweepReading:
         """Fragments by the name of the element that shows them."""
         progress = self.progress
         states = [state for state in TrialState if progress.by_state.get(state.value)]
+        legend = [(state, STATE_GLYPHS[state], progress.by_state[state]) for state in states]
         parts = {
             "summary": _part("summary", progress=progress, limits=self.limits, pace=_pace(progress)),
             "counts": _part("counts", progress=progress, states=states),
-            "legend": _part("legend", states=[(state, GLYPHS[state], progress.by_state[state]) for state in states]),
+            "legend": _part("legend", states=legend),
             "running": _part("running", running=progress.running, words=time_text),
             "failures": _part("failures", progress=progress, groups=progress.failure_groups[:FAILURES_SHOWN]),
             "workers": _part("workers", workers=[_worker(each) for each in progress.workers[:WORKERS_SHOWN]],
@@ -139,11 +130,11 @@ def _cells(row: HeatMapRow, names: tuple[str, ...] | None) -> dict[str, Any]:
         for code, group in itertools.groupby(row.cells):
             length = len(list(group))
             state = states.get(code)
-            runs.append((_class(state), (GLYPHS[state] if state else " ") * length, None))
+            runs.append((_class(state), (STATE_GLYPHS[state] if state else " ") * length, None))
     else:
         for code, name in zip(row.cells, names, strict=True):
             state = states.get(code)
-            runs.append((_class(state), GLYPHS[state] if state else " ", f"{name}: {state or 'no trial'}"))
+            runs.append((_class(state), STATE_GLYPHS[state] if state else " ", f"{name}: {state or 'no trial'}"))
     counts = Counter(states[code] for code in row.cells if code in states)
     return {
         "runs": runs,

@@ -50,7 +50,7 @@ class WorkerContext:
         self.worker = worker
         self.limits = AttemptLimits(agent=settings.agent_attempts, farm=settings.farm_attempts)
         self.evidence: EvidenceStore = open_evidence(settings.resolved_evidence_url)
-        self.snapshots = SnapshotCache(settings.home_folder / "snapshots")
+        self.snapshots = SnapshotCache(settings.snapshots_folder)
         self.workspace = settings.workspace
         self.workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.workspace.chmod(0o700)

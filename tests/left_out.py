@@ -25,10 +25,13 @@ class LeftOut:
             config.addinivalue_line("markers", f"{marker}: {what}; left out unless -m names it")
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        out = [item for item in items if any(item.get_closest_marker(marker) for marker in self._left_out)]
+        kept: list[pytest.Item] = []
+        out: list[pytest.Item] = []
+        for item in items:
+            (out if any(map(item.get_closest_marker, self._left_out)) else kept).append(item)
         if out:
             config.hook.pytest_deselected(items=out)
-            items[:] = [item for item in items if item not in out]
+            items[:] = kept
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         for marker in self._left_out:

@@ -25,9 +25,9 @@ from crb_core.finding import (
     Scope,
     TpFp,
 )
+from crb_core.prompts import CLASSIFYING, PromptSet, filled
 from crb_core.protocols import Protocol
 from crb_worker.judge.calls import Asker
-from crb_worker.judge.prompts import CLASSIFYING, PromptSet, filled
 from crb_worker.judge.questions import (
     FORMAT,
     AnswerError,

@@ -17,6 +17,7 @@ from crb_core.corpus import fingerprint
 from crb_core.errors import InputError
 from crb_core.finding import CandidateFinding, GoldenFinding
 from crb_core.matching import Classification, Correspondence
+from crb_core.prompts import PromptSet, bundled_prompts
 from crb_core.protocols import protocol_named
 from crb_core.settings import load_settings
 from crb_worker.judge.base import JudgeWork, judge_fingerprint
@@ -25,7 +26,6 @@ from crb_worker.judge.calls import Asker, CallLimits, LiveCalls
 from crb_worker.judge.classifier import SessionBudget, Verdict, classify_finding
 from crb_worker.judge.client import LOOPBACK_MODEL, Endpoint, find_key
 from crb_worker.judge.matcher import MatchAnswer, match_pull_request
-from crb_worker.judge.prompts import PromptSet, bundled_prompts
 from crb_worker.judge.questions import FORMAT, ModelParameters, answer_schema
 from crb_worker.judge.repo_tools import TOOLS
 from crb_worker.snapshot import Snapshot

@@ -19,11 +19,11 @@ from crb_core.corpus import fingerprint
 from crb_core.errors import InputError
 from crb_core.formats.general_comments import Passage
 from crb_core.formats.paths import path_problem
+from crb_core.prompts import EXTRACTING, PromptSet, bundled_prompts, filled
 from crb_worker.judge.base import CallWork, judge_fingerprint
 from crb_worker.judge.calls import Asker, CallLimits, LiveCalls
 from crb_worker.judge.claude import read_setup
 from crb_worker.judge.client import LOOPBACK_MODEL, Endpoint, find_key
-from crb_worker.judge.prompts import EXTRACTING, PromptSet, bundled_prompts, filled
 from crb_worker.judge.questions import (
     FORMAT,
     AnswerModel,

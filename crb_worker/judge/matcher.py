@@ -13,10 +13,10 @@ from pydantic import Field
 from crb_core.corpus import fingerprint
 from crb_core.finding import CandidateFinding, Finding, GoldenFinding
 from crb_core.matching import Correspondence, JudgedPullRequest
+from crb_core.prompts import MATCHING, PromptSet, filled
 from crb_core.protocols import PairGroup, protocol_named
 from crb_worker.judge.base import comparable
 from crb_worker.judge.calls import Asker
-from crb_worker.judge.prompts import MATCHING, PromptSet, filled
 from crb_worker.judge.questions import (
     FORMAT,
     AnswerModel,

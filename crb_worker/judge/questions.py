@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from crb_core.corpus import fingerprint
 from crb_core.errors import CrbError, InputError
 from crb_core.formats.strict_json import load_json
+from crb_core.prompts import PromptSet, filled
 from crb_worker.judge.calls import Asker
-from crb_worker.judge.prompts import PromptSet, filled
 from crb_worker.judge.requests import ModelAnswer, ModelRequest
 
 __all__ = [

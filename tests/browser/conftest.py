@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, RemoteDisconnected
 from pathlib import Path
@@ -17,6 +14,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, sync_playwright
 
+from benchmarks.web import served
 from tests.browser.stores import everything, made_once
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -34,26 +32,6 @@ FLAGS = (
 )
 #: What the browser itself reports of an answer that is an error.
 _ANSWERED = re.compile(r"^Failed to load resource: the server responded with a status of [45]\d\d")
-
-
-@contextmanager
-def served(home: Path) -> Iterator[str]:
-    """The origin of a running ``crb serve``, as a user starts it."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "crb_cli", "serve", "--port", "0"],
-        env={"CRB_HOME": str(home), "PATH": "/usr/bin:/bin"},
-        cwd=Path(__file__).parents[2],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        found = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
-        assert found is not None
-        yield found.group()
-    finally:
-        process.terminate()
-        process.wait()
 
 
 @dataclass
@@ -169,7 +147,8 @@ def home(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def origin(home: Path) -> Iterator[str]:
-    with served(home) as found:
+    with served(home) as (host, _):
+        found = f"http://{host}"
         yield found
 
 

@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, Page
 from sqlalchemy import select, update
 
 from benchmarks.filled_sweep import fill
+from benchmarks.web import served
 from crb_core.evidence import FolderEvidence
 from crb_core.store.tables import (
     AgentBuildRow,
@@ -27,7 +28,7 @@ from crb_core.store.tables import (
     core,
 )
 from crb_web.show import CLIP, visible
-from tests.browser.conftest import Tabs, served
+from tests.browser.conftest import Tabs
 from tests.browser.stores import made_once
 from tests.crb_web.audit_store import new_file, opened, with_diff
 
@@ -136,7 +137,8 @@ def hostile(home: Path) -> None:
 @pytest.fixture(scope="module")
 def hostile_tabs(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tabs]:
     home = made_once(tmp_path_factory.mktemp("hostile") / "home", hostile)
-    with served(home) as origin:
+    with served(home) as (host, _):
+        origin = f"http://{host}"
         tabs = Tabs(browser, origin)
         yield tabs
         tabs.close()

@@ -13,10 +13,10 @@ import pytest
 from playwright.sync_api import Browser, Page
 from typer.testing import CliRunner
 
-from benchmarks.web import filled_home
+from benchmarks.web import filled_home, served
 from crb_cli.main import app
 from crb_web.show import number, seconds
-from tests.browser.conftest import Tabs, served
+from tests.browser.conftest import Tabs
 from tests.browser.stores import COMMENTS, MODELS, SHOWCASE, import_comments
 
 SHARED_DATA = Path(os.environ.get("CRB_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -282,7 +282,8 @@ def test_a_big_sweep_shows_the_numbers_of_the_command(
 ) -> None:
     """131,400 findings: filters are answered at once, without intervals, which the page offers."""
     home = filled_home(tmp_path_factory.mktemp("big"))
-    with served(home) as origin:
+    with served(home) as (host, _):
+        origin = f"http://{host}"
         tabs = Tabs(browser, origin)
         page = tabs.open("/?sweep=bench", pictures=False)
         change(page, "severity", "high")
@@ -312,7 +313,8 @@ def _without_spread(cell: str) -> str:
 def test_the_real_judges_show_the_numbers_of_the_command(browser: Browser, command: Any, tmp_path: Path) -> None:
     """The public benchmark of golden comments under each of its three judges, strict and as the public tool counts."""
     import_comments(tmp_path, SHARED_DATA / "golden-comments", "published")
-    with served(tmp_path) as origin:
+    with served(tmp_path) as (host, _):
+        origin = f"http://{host}"
         tabs = Tabs(browser, origin)
         page = tabs.open("/?sweep=published", pictures=False)
         judges = page.locator("#judge option").evaluate_all("all => all.map(each => each.value)")

@@ -9,17 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from crb_cli.main import app
 from crb_core.bundled import bundled
 from crb_core.corpus import Corpus
-from crb_core.errors import InputError
 from crb_core.formats.showcase import read_showcase
 from crb_core.matching import Correspondence
 from crb_core.store import open_store
 from crb_core.store.corpora import find_corpus, load_corpus, save_corpus
 from crb_worker.judge.dedup import duplicate_groups
+from tests.crb_cli.commands import Commands
+
+commands = Commands(app)
+run = commands.run
+refused = commands.refused
 
 GOLDEN = "`total_price` rounds before it sums, so cents are lost."
 AGAIN = "total_price loses cents because it rounds each price before it sums them."
@@ -34,18 +37,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "home").mkdir()
     return tmp_path / "home"
-
-
-def run(*arguments: str) -> str:
-    result = CliRunner().invoke(app, [*arguments], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
-def refused(*arguments: str) -> str:
-    with pytest.raises(InputError) as caught:
-        CliRunner().invoke(app, [*arguments], catch_exceptions=False)
-    return str(caught.value)
 
 
 def stored(home: Path, name: str) -> Corpus:

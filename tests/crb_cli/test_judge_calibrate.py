@@ -15,13 +15,18 @@ from typer.testing import CliRunner
 from crb_cli.judge import app
 from crb_cli.main import app as whole
 from crb_core.bundled import bundled
-from crb_core.errors import InputError
 from crb_core.formats.golden_comments import read_corpus
 from crb_core.formats.showcase import read_showcase
 from crb_worker.calibration.tuning import short_digest
 from crb_worker.judge.calls import BudgetError
 from crb_worker.judge.loopback import AnthropicServer, ReadingModel
 from crb_worker.judge.offline_model import OfflineModel
+from tests.crb_cli.commands import Commands
+
+commands = Commands(app)
+run = commands.run
+read = commands.read
+refused = commands.refused
 
 URL = "https://github.com/owner/shop/pull/{}"
 GOLDEN = ("`total_price` rounds before it sums, so cents are lost.", "The cache in `find_user` is never emptied.")
@@ -61,22 +66,6 @@ def folder(tmp_path: Path) -> Path:
         b = {"true_positives": [], "false_positives": [{"candidate": TRIGGER}], "false_negatives": missed}
         write(f"results/{judge}/evaluations.json", {url: {"a": a, "b": b} for url in urls})
     return root
-
-
-def run(*arguments: str) -> str:
-    result = CliRunner().invoke(app, [*arguments], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
-def read(*arguments: str) -> Any:
-    return json.loads(run(*arguments, "--json"))
-
-
-def refused(*arguments: str) -> str:
-    with pytest.raises(InputError) as caught:
-        CliRunner().invoke(app, [*arguments], catch_exceptions=False)
-    return str(caught.value)
 
 
 def test_a_folder_with_two_judges(folder: Path) -> None:

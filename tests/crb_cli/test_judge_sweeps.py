@@ -8,15 +8,19 @@ import tarfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from crb_cli.main import app
-from crb_core.errors import InputError
 from crb_core.formats.judge_request import parts_of
 from crb_worker.judge.loopback import AnthropicServer, ReadingModel
+from tests.crb_cli.commands import Commands
+
+commands = Commands(app)
+run = commands.run
+read = commands.read
+refused = commands.refused
 
 URL = "https://github.com/owner/shop/pull/1"
 GOLDEN = ("`total_price` rounds before it sums, so cents are lost.", "The cache in `find_user` is never emptied.")
@@ -52,22 +56,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     run("corpus", "import", "golden-comments", str(tmp_path / "data"), "--name", "shop")
     run("sweep", "import", "golden-comments", str(tmp_path / "data"), "--corpus", "shop", "--name", "shops")
     return tmp_path / "home"
-
-
-def run(*arguments: str) -> str:
-    result = CliRunner().invoke(app, [*arguments], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
-def read(*arguments: str) -> Any:
-    return json.loads(run(*arguments, "--json"))
-
-
-def refused(*arguments: str) -> str:
-    with pytest.raises(InputError) as caught:
-        CliRunner().invoke(app, [*arguments], catch_exceptions=False)
-    return str(caught.value)
 
 
 def test_judges_side_by_side(home: Path) -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import uvicorn
 from starlette.testclient import TestClient
 
 from crb_core.settings import Settings
@@ -93,3 +98,19 @@ def sign_in(client: TestClient, token: str, **more: str) -> Any:
     return client.post(
         "/sign-in", data={"token": token, "csrf": secret[1], "next": "/sweeps"} | more, headers={"origin": ORIGIN}
     )
+
+
+@contextmanager
+def running(app: Any, **options: Any) -> Iterator[int]:
+    """A real server in a thread; its port."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(app, log_level="error", ws="none", **options)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = server.force_exit = True
+        thread.join()
+        listener.close()

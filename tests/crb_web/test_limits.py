@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import threading
-from contextlib import contextmanager
 
 import pytest
-import uvicorn
 
 from crb_web.http_protocol import ImpatientProtocol
 from crb_web.limits import BODY, Buckets, LimitRules, Limits, client_key
-from tests.crb_web.operated import ORIGIN, Operated
+from tests.crb_web.operated import ORIGIN, Operated, running
 
 
 def scope(path="/", method="GET", client=("192.0.2.1", 1), **headers):
@@ -190,22 +187,6 @@ class Hasty(ImpatientProtocol):
     head_seconds = 0.2
 
 
-@contextmanager
-def running(app, **options):
-    """A real server in a thread; its port."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(app, log_level="error", lifespan="off", ws="none", **options)
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        server.should_exit = server.force_exit = True
-        thread.join()
-        listener.close()
-
-
 @pytest.mark.parametrize(
     "sent", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nhost: x\r\n", b"GET / HTTP/1.1\r\nhost: x\r\n\r\nGET /again HT"]
 )
@@ -216,7 +197,10 @@ def test_a_connection_that_does_not_finish_its_head_is_closed(sent):
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
         await send({"type": "http.response.body", "body": b"ok"})
 
-    with running(app, http=Hasty) as port, socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+    with (
+        running(app, http=Hasty, lifespan="off") as port,
+        socket.create_connection(("127.0.0.1", port), timeout=30) as connection,
+    ):
         connection.sendall(sent)
         received = b""
         while piece := connection.recv(1000):
@@ -232,7 +216,10 @@ def test_an_answer_may_take_longer_than_a_head():
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
         await send({"type": "http.response.body", "body": b"ok"})
 
-    with running(app, http=Hasty) as port, socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+    with (
+        running(app, http=Hasty, lifespan="off") as port,
+        socket.create_connection(("127.0.0.1", port), timeout=30) as connection,
+    ):
         connection.sendall(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
         received = b""
         while piece := connection.recv(1000):

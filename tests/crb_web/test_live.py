@@ -6,13 +6,9 @@ import asyncio
 import http.client
 import json
 import re
-import socket
-import threading
 import time
-from contextlib import contextmanager
 
 import pytest
-import uvicorn
 from sqlalchemy import insert, update
 
 from crb_core.agent import Outcome
@@ -22,7 +18,7 @@ from crb_core.store.steps import finish_attempt
 from crb_core.store.tables import AgentBuildRow, PullRequestRow, WorkerRow, core
 from crb_web.live import NOTICE, LiveSweeps
 from tests.crb_core.store.planned import LIMITS
-from tests.crb_web.operated import Operated
+from tests.crb_web.operated import Operated, running
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e</script><script>alert(2)</script>'\"&"
 
@@ -155,21 +151,6 @@ def test_a_stream_ends_by_itself():
         return len(found)
 
     assert asyncio.run(tried()) <= 1
-
-
-@contextmanager
-def running(app):
-    """A real server in a thread; its port."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        server.should_exit = server.force_exit = True
-        thread.join()
-        listener.close()
 
 
 class Stream:

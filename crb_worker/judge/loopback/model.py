@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from crb_core.prompts import EXTRACTING, Prompt, bundled_prompts
 from crb_worker.judge.loopback.wire import Answer, Fault, RecordedRequest, Reply, text, tool_use
-from crb_worker.judge.prompts import EXTRACTING, Prompt, bundled_prompts
 
 __all__ = ["ObedientModel", "ReadingModel"]
 

@@ -11,12 +11,12 @@ import pytest
 
 from crb_core.errors import InputError
 from crb_core.matching import Correspondence, JudgedPullRequest
+from crb_core.prompts import bundled_prompts
 from crb_core.protocols import protocol_named
 from crb_worker.judge.claude import read_setup
 from crb_worker.judge.loopback import AnthropicServer, ReadingModel, RecordedRequest, Reply, text
 from crb_worker.judge.loopback.model import findings_in
 from crb_worker.judge.matcher import match_request
-from crb_worker.judge.prompts import bundled_prompts
 from crb_worker.judge.questions import AnswerError
 from crb_worker.judge.quoting import Ids
 from tests.crb_worker.judge.claude_support import MODEL, Desk, finding, golden, sent

@@ -10,14 +10,14 @@ import pytest
 from sqlalchemy import insert
 
 from crb_core.errors import InputError
+from crb_core.prompts import PromptSet, bundled_prompts, read_prompt, read_prompts
+from crb_core.store.judge_versions import judge_versions
 from crb_core.store.judgments import judges
 from crb_worker.judge import judge_names, load_judge
 from crb_worker.judge.claude import ClaudeJudge
 from crb_worker.judge.client import LOOPBACK_MODEL
 from crb_worker.judge.loopback import AnthropicServer, ReadingModel
-from crb_worker.judge.prompts import PromptSet, bundled_prompts, read_prompt, read_prompts
 from crb_worker.judge.recorded import FileAnswers, RecordedJudge, StoreAnswers, export_recording
-from crb_worker.judge.versions import judge_versions
 from tests.crb_worker.judge.claude_support import MODEL, Desk, finding, golden
 
 CANDIDATES = (
