@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from crb_cli.main import app
 from crb_core.settings import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -22,14 +22,12 @@ COMMAND = re.compile(r"(?:^ {4}|`|  +)(crb [a-z][^`#\n]*)", re.MULTILINE)
 @cache
 def help_of(*command: str) -> str | None:
     """What ``crb COMMAND --help`` prints; None when there is no such command."""
-    done = subprocess.run(
-        [sys.executable, "-m", "crb_cli", *command, "--help"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"COLUMNS": "200", "PATH": "/usr/bin:/bin", "NO_COLOR": "1"},
-    )
-    return done.stdout if done.returncode == 0 else None
+    # Set and not given: typer asks for the width where it draws, not where it is called.
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("COLUMNS", "200")
+        environment.setenv("NO_COLOR", "1")
+        done = CliRunner().invoke(app, [*command, "--help"], terminal_width=200)
+    return done.output if done.exit_code == 0 else None
 
 
 def commands(document: Path) -> list[str]:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from typer.testing import CliRunner
+
+from crb_cli.main import COMMANDS, app
+
 HEAVY = ("anthropic", "sqlmodel", "sqlalchemy", "docker", "celery", "numpy", "alembic")
 
 
@@ -21,14 +25,10 @@ def test_help_imports_nothing_heavy() -> None:
 
 def test_every_command_has_its_help() -> None:
     """Each listed command can be imported and explains itself."""
-    from crb_cli.main import COMMANDS
-
     for name in COMMANDS:
-        ran = subprocess.run(
-            [sys.executable, "-m", "crb_cli", name, "--help"], capture_output=True, text=True, check=False
-        )
-        assert ran.returncode == 0, f"{name}: {ran.stderr}"
-        assert "Usage: crb" in ran.stdout
+        ran = CliRunner().invoke(app, [name, "--help"], prog_name="crb", catch_exceptions=False)
+        assert ran.exit_code == 0, f"{name}: {ran.output}"
+        assert "Usage: crb" in ran.output
 
 
 def test_an_unknown_command_is_a_usage_error() -> None:

@@ -93,7 +93,14 @@ def test_a_second_demo_repeats_nothing(tmp_path: Path) -> None:
     assert json.loads(first.stdout)["leaderboards"] == json.loads(second.stdout)["leaderboards"]
 
 
-@pytest.mark.parametrize("signals", [(signal.SIGINT,), (signal.SIGTERM,), (signal.SIGKILL,)])
+@pytest.mark.parametrize(
+    "signals",
+    [
+        pytest.param((signal.SIGINT,), marks=pytest.mark.thorough),
+        (signal.SIGTERM,),
+        pytest.param((signal.SIGKILL,), marks=pytest.mark.thorough),
+    ],
+)
 def test_an_interrupted_demo_leaves_nothing_and_goes_on(tmp_path: Path, signals: tuple[signal.Signals, ...]) -> None:
     """After Ctrl-C, SIGTERM or kill -9 no process is left, and the next run finishes what is missing."""
     home = tmp_path / "home"

@@ -51,7 +51,7 @@ def _sweep(agent: Path, *more: str) -> tuple[str, ...]:
     return ("sweep", "start", "--agent", str(agent), "--pr", "ledger-41", "--runner", "docker", *more)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.thorough)])
 def test_a_killed_run_leaves_no_container_after_the_next_start(tmp_path: Path, number: signal.Signals) -> None:
     """After kill -9 the next start removes the container and runs the trial again; after Ctrl-C it is gone at once."""
     home = tmp_path / "home"
