@@ -35,7 +35,7 @@ from crb_core.errors import CrbError, InputError, Where
 from crb_core.finding import CandidateFinding
 from crb_core.formats.strict_json import load_json
 from crb_core.matching import Correspondence
-from crb_worker.calibration.tuning import short_digest
+from crb_worker.calibration.tuning import short_digest, text_digest
 from crb_worker.judge.features import FEATURES, Pair, Vocabulary, pair_features
 from crb_worker.judge.offline_model import MODEL_FILE, Forest, OfflineModel, Training, Tree
 
@@ -358,7 +358,7 @@ def write_model(folder: Path, reviews: Sequence[Review], measured: dict[str, Any
             sha256=digest(folder),
             repositories=tuple(sorted({review.repository for review in reviews})),
             examples=tuple(short_digest(url) for url in urls),
-            texts=tuple(sorted({short_digest(text) for review in reviews for text in review.golden})),
+            texts=tuple(sorted({text_digest(text) for review in reviews for text in review.golden})),
             pairs=pairs,
             positives=positives,
             method=f"{TREES} extremely randomised trees, depth {DEPTH}, leaves of {SMALLEST_LEAF} or more, seed {SEED}",

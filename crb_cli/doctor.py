@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from crb_cli.output import JsonFlag, console, plain, print_json
-from crb_core.errors import CrbError
+from crb_core.errors import CrbError, SettingsError
 from crb_core.runners import RUNNERS
 from crb_core.settings import Settings, load_settings
 
@@ -185,7 +185,7 @@ def _engine(settings: Settings) -> list[Check]:
 def _egress(settings: Settings, engine: Engine) -> Check:
     """Whether agents in containers reach the hosts that they declare."""
     from crb_worker.sandbox.egress import Egress
-    from crb_worker.sandbox.egress_options import EgressOptions
+    from crb_worker.sandbox.egress_options import EgressOptions, require_free_subnets, too_few_lanes
     from crb_worker.sandbox.engine import EngineFailureError
     from crb_worker.sandbox.images import Images
 
@@ -211,6 +211,12 @@ def _egress(settings: Settings, engine: Engine) -> Check:
             remedy=f"`docker network create {options.network}`, or unset it and workers make their own",
             needed=False,
         )
+    try:
+        require_free_subnets(settings)
+    except SettingsError as error:
+        return Check(name="egress", ok=False, found=error.problem, remedy=error.remedy, needed=False)
+    if problem := too_few_lanes(settings, settings.resolved_review_slots):
+        return Check(name="egress", ok=False, found=problem, remedy="Name a larger subnet", needed=False)
     return Check(name="egress", ok=True, found=f"{options.image} {image_id[:19]}: agents reach what they declare")
 
 

@@ -72,7 +72,7 @@ def _builds(settings: Settings) -> list[AgentBuild]:
     from crb_web.sources import Sources
 
     # Neither made nor upgraded: an export only reads.
-    sources = Sources(settings.resolved_store_url, settings.resolved_evidence_url)
+    sources = Sources(settings)
     try:
         with sources.store().read() as connection:
             return [build for each in sweep_records(connection) for build in sweep_builds(connection, each["id"])]

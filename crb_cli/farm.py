@@ -29,7 +29,7 @@ from crb_core.store import Store, open_store
 from crb_core.store.steps import AttemptLimits, interrupt
 from crb_scheduler.broker import EmbeddedBroker
 from crb_scheduler.loop import run_scheduler
-from crb_scheduler.metrics import SchedulerMetrics
+from crb_scheduler.metrics import scheduler_metrics
 from crb_worker.app import BrokerClient, make_app
 from crb_worker.sandbox.select import open_sandbox
 
@@ -42,6 +42,8 @@ WARM_SHUTDOWN_SECONDS = 20
 
 #: How long the scheduler of a local run may fail before the run ends: nobody else would mend a store in a folder.
 TROUBLE_SECONDS = 10.0
+#: ... and how long its broker may be silent: on a machine that is busy or asleep it may yet answer.
+SILENT_BROKER_SECONDS = 30.0
 
 
 @contextmanager
@@ -134,6 +136,14 @@ class LocalFarm:
         client.nudge()
         client.close()
 
+    def process_ids(self) -> dict[str, int]:
+        """The pids of this farm's processes beside this one, by what they are."""
+        found = {
+            "worker": None if self._worker is None else self._worker.pid,
+            "broker": None if self._broker is None else self._broker.pid,
+        }
+        return {name: pid for name, pid in found.items() if pid is not None}
+
     def check(self) -> None:
         """Raise CrbError when a part of this farm has ended or fails for good; it would never finish."""
         assert self._worker is not None
@@ -153,12 +163,15 @@ class LocalFarm:
                 "The scheduler of this run has failed",
                 remedy=f"Read {self._settings.home_folder / 'logs' / 'scheduler.jsonl'}, then start the command again",
             )
-        if self._trouble is not None and time.monotonic() - self._trouble[1] >= TROUBLE_SECONDS:
-            raise self._trouble[0]
+        if self._trouble is not None:
+            error, since = self._trouble
+            patience = TROUBLE_SECONDS if isinstance(error, StoreError) else SILENT_BROKER_SECONDS
+            if time.monotonic() - since >= patience:
+                raise error
 
     def _schedule(self, broker_url: str) -> None:
         try:
-            metrics = SchedulerMetrics()
+            metrics = scheduler_metrics()
             with metrics_served(self._settings, "scheduler", metrics.registry, self._settings.home_folder):
                 run_scheduler(
                     self.store,
@@ -176,7 +189,7 @@ class LocalFarm:
     def _note(self, error: CrbError | None) -> None:
         if error is None:
             self._trouble = None
-        elif self._trouble is None:
+        elif self._trouble is None or type(error) is not type(self._trouble[0]):
             self._trouble = (error, time.monotonic())
 
     def _start_worker(self, broker_url: str) -> None:

@@ -74,9 +74,11 @@ def gc(
             found = look[wanted](settings, store)
         except UnavailableError as error:
             # A machine without an engine still has evidence and snapshots to look at.
-            record["problem"] = str(error)
+            record["problem"] = f"{wanted.value} were not looked at: {error}"
             failed = True
             continue
+        record["problem"] = found.problem
+        failed = failed or found.problem is not None
         record["count"] = len(found.things)
         record["bytes"] = sum(thing.size for thing in found.things)
         for thing in choose_removals(
@@ -138,8 +140,9 @@ def _print(kinds: list[dict[str, Any]], delete: bool) -> None:
     total = count = 0
     for record in kinds:
         if record["problem"]:
-            console.print(plain(f"{record['kind']}: not looked at: {record['problem']}"), soft_wrap=True)
-            continue
+            console.print(plain(record["problem"]), soft_wrap=True)
+            if not record["count"]:
+                continue
         gone = [entry for entry in record["remove"] if entry["removed"] or not delete]
         total += sum(entry["bytes"] for entry in gone)
         count += len(gone)

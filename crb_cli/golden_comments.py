@@ -16,7 +16,9 @@ from crb_core.store.comment_boards import COUNTING, PROTOCOL, Options, board_jso
 if TYPE_CHECKING:
     from crb_core.comment_rows import CommentRow
     from crb_core.store import Store
-    from crb_core.store.results import StoredJudge, SweepResults
+    from crb_core.store.comment_boards import LoadedComments
+    from crb_core.store.pull_request_diffs import PullRequestDiffs
+    from crb_core.store.results import StoredJudge
 
 __all__ = ["PROTOCOL", "Options", "build_rows", "chosen_judges", "leaderboard", "refuse_options"]
 
@@ -49,7 +51,14 @@ def chosen_judges(store: Store, sweep_id: str, names: Sequence[str]) -> list[Sto
 
 
 def leaderboard(
-    store: Store, sweep_id: str, *, judges: Sequence[str], options: Options, beside: bool, as_json: bool
+    store: Store,
+    sweep_id: str,
+    *,
+    judges: Sequence[str],
+    options: Options,
+    diffs: PullRequestDiffs | None,
+    beside: bool,
+    as_json: bool,
 ) -> None:
     """Print the rows of all judges, or of those named; ``beside`` each other if wanted."""
     from crb_cli.side_by_side import comment_rows, side_by_side
@@ -58,7 +67,7 @@ def leaderboard(
     options.check()
     bootstrap = Bootstrap()
     boards = [
-        (judge, *build_rows(store, sweep_id, judge, options, bootstrap))
+        (judge, *build_rows(store, sweep_id, judge, options, bootstrap, diffs=diffs))
         for judge in chosen_judges(store, sweep_id, judges)
     ]
     if not boards:
@@ -83,11 +92,12 @@ def leaderboard(
     if as_json:
         print_json(board_json([(judge, rows) for judge, rows, _ in boards], boards[0][2], options))
         return
-    for judge, rows, results in boards:
-        _print(judge, rows, results, options)
+    for judge, rows, loaded in boards:
+        _print(judge, rows, loaded, options)
 
 
-def _print(judge: StoredJudge, rows: Sequence[CommentRow], results: SweepResults, options: Options) -> None:
+def _print(judge: StoredJudge, rows: Sequence[CommentRow], loaded: LoadedComments, options: Options) -> None:
+    results = loaded.results
     console.print()
     console.print(
         Text.assemble(
@@ -104,7 +114,7 @@ def _print(judge: StoredJudge, rows: Sequence[CommentRow], results: SweepResults
         dedup = "on" if options.dedup else "off"
         console.print(plain(f"profile {profile}, beta {options.beta:g}, dedup {dedup}"), style="dim")
     if options.pull_requests.dimensions:
-        console.print(plain(f"only pull requests of {dimension_words(options.pull_requests)}"))
+        console.print(plain(f"only pull requests of {dimension_words(options.pull_requests, loaded.dimensions)}"))
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("#", justify="right")
     table.add_column("agent", overflow="fold")

@@ -10,7 +10,8 @@ from crb_cli.judge_agreement import agreement
 from crb_cli.judge_calibrate import calibrate
 from crb_cli.judge_compare import compare
 from crb_cli.judge_list import list_
-from crb_cli.judge_run import rejudge, run
+from crb_cli.judge_rejudge import rejudge
+from crb_cli.judge_run import run
 
 __all__ = ["app"]
 

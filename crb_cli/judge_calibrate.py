@@ -75,7 +75,7 @@ def calibrate(
         store = open_store(settings.resolved_store_url)
         stack.callback(store.close)
         opened: Judge
-        if judge_options(judge)[0] == CouncilJudge.name:
+        if judge_options(judge)[0] == CouncilJudge.kind:
             opened = open_panel(store, judge, reference.corpus, folder)
         else:
             opened = load_judge(judge, corpus=reference.corpus, reference_folder=folder)

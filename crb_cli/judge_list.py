@@ -184,6 +184,11 @@ def _print_stored(stored: Sequence[Mapping[str, Any]]) -> None:
         )
     console.print(table)
     for record in stored:
+        if record["council"] is not None:
+            votes = ", ".join(f"{name} {fingerprint}" for fingerprint, name in record["council"].items())
+            console.print(plain(f"{record['name']} {record['fingerprint']} counts the votes of {votes}"), style="dim")
+        if record["fake_model"]:
+            console.print(plain(f"{record['name']} {record['fingerprint']}: a scripted model answered"), style="yellow")
         for prompt in record["prompts"]:
             if prompt["stale"]:
                 now = "gone" if prompt["present_version"] is None else f"now version {prompt['present_version']}"

@@ -51,9 +51,9 @@ def _print_group(group: BuildLatency) -> None:
         console.print("  nothing was measured")
         return
     table = Table(box=None, pad_edge=False)
-    table.add_column("part")
+    table.add_column("part", overflow="fold")
     for title in _COLUMNS:
-        table.add_column(title, justify="right")
+        table.add_column(title, justify="right", overflow="fold")
     for name, latency in group.phases.items():
         table.add_row(name, *_cells(latency))
     for judge, stages in group.judging.items():

@@ -102,9 +102,11 @@ def leaderboard(
     from crb_core.errors import InputError
     from crb_core.store import open_store
     from crb_core.store.boards import board_json, chosen_judges, load_board
+    from crb_core.store.pull_request_diffs import PullRequestDiffs
     from crb_core.strata import Subset
 
-    store = open_store(load_settings().resolved_store_url)
+    settings = load_settings()
+    store = open_store(settings.resolved_store_url)
     subset = Subset.parse(
         severity=severity,
         category=category,
@@ -115,6 +117,7 @@ def leaderboard(
         producer=producer,
     )
     inside = PullRequestFilter.parse(dimension)
+    diffs = PullRequestDiffs.of_settings(settings) if inside.dimensions else None
     sweep_id, sweep_protocol = chosen_sweep(store, sweep, protocol)
     if sweep_protocol == golden_comments.PROTOCOL:
         if exclude_producer:
@@ -132,6 +135,7 @@ def leaderboard(
                 partial=allow_partial,
                 pull_requests=inside,
             ),
+            diffs=diffs,
             beside=beside,
             as_json=as_json,
         )
@@ -149,6 +153,7 @@ def leaderboard(
             allow_partial=allow_partial,
             exclude_producers=exclude_producer or (),
             pull_requests=inside,
+            diffs=diffs,
         )
         for each in judges
     ]
@@ -170,14 +175,21 @@ def leaderboard(
         print_json(
             {
                 "leaderboards": [
-                    board_json(board, about, excluded, dimensions=inside, pull_requests=pull_requests)
-                    for board, about, excluded in boards
+                    board_json(
+                        board,
+                        loaded.about,
+                        excluded,
+                        dimensions=inside,
+                        known=loaded.dimensions,
+                        pull_requests=pull_requests,
+                    )
+                    for board, loaded, excluded in boards
                 ]
             }
         )
         return
-    for board, about, excluded in boards:
-        print_leaderboard(board, about, excluded, inside)
+    for board, loaded, excluded in boards:
+        print_leaderboard(board, loaded.about, excluded, inside, loaded.dimensions)
 
 
 def open_sweep(sweep: str | None, judge: str | None, *, no_comments: str | None = None) -> tuple[Store, StoredSweep]:

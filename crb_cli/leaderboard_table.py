@@ -13,8 +13,9 @@ from rich.text import Text
 
 from crb_cli.output import console, plain
 from crb_core.calibration_words import calibration_words
-from crb_core.dimensions import EVERY_PULL_REQUEST, PullRequestFilter
+from crb_core.dimensions import EVERY_PULL_REQUEST, KnownDimensions, PullRequestFilter
 from crb_core.runners import NOT_ISOLATED
+from crb_core.unlabelled import why_unlabelled
 
 if TYPE_CHECKING:
     from crb_core.ablation import Exclusion
@@ -49,6 +50,7 @@ def print_leaderboard(
     about: StoredSweep | SweepResults,
     excluded: Exclusion | None = None,
     inside: PullRequestFilter = EVERY_PULL_REQUEST,
+    known: KnownDimensions | None = None,
 ) -> None:
     """Print a leaderboard with notes on what its figures mean."""
     console.print()
@@ -65,7 +67,7 @@ def print_leaderboard(
         chosen = "; ".join(f"{axis} {', '.join(values)}" for axis, values in board.subset.to_json().items())
         console.print(plain(f"only findings of {chosen}"))
     if inside.dimensions:
-        console.print(plain(f"only pull requests of {dimension_words(inside)}"))
+        console.print(plain(f"only pull requests of {dimension_words(inside, known)}"))
     if excluded is not None:
         console.print(
             plain(
@@ -92,9 +94,13 @@ def print_leaderboard(
         console.print(note)
 
 
-def dimension_words(inside: PullRequestFilter) -> str:
-    """``language Go, Python; size M: 30 to 99``."""
-    return "; ".join(f"{name} {', '.join(values)}" for name, values in inside.to_json().items())
+def dimension_words(inside: PullRequestFilter, known: KnownDimensions | None = None) -> str:
+    """``language Go, Python (computed from the diffs of 4); change_type fix``."""
+    computed = {} if known is None else known.computed_counts()
+    return "; ".join(
+        f"{name} {', '.join(values)}" + (f" (computed from the diffs of {computed[name]})" if name in computed else "")
+        for name, values in inside.to_json().items()
+    )
 
 
 def _lines(row: Row, shown: tuple[str, ...]) -> list[tuple[Text | str, ...]]:
@@ -183,7 +189,7 @@ def _notes(board: Leaderboard, about: StoredSweep | SweepResults) -> list[Text]:
         notes.append(Text.assemble((f"{mark}", "yellow"), f"{meaning}: ", plain(", ".join(agents))))
     unclassified = sum(row.counts.get("unclassified_count", 0) for row in board.rows)
     if unclassified:
-        why = "has not labelled yet" if about.judge.classifies else "does not classify"
+        why = why_unlabelled(classifies=about.judge.classifies, is_council=bool(about.judge.council))
         notes.append(
             Text(
                 f"–: undefined. Judge {about.judge.name} {why} {unclassified} unmatched findings, so the metrics that "

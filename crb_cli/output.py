@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-__all__ = ["JsonFlag", "console", "plain", "print_json"]
+__all__ = ["JsonFlag", "console", "plain", "print_json", "wrapped"]
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for programs; stable and documented.")]
 
@@ -32,3 +32,8 @@ def _printable(character: str) -> str:
 def plain(text: str) -> Text:
     """Outside text without markup and control characters: a message must not colour or move the terminal."""
     return Text("".join(character if character.isprintable() else "�" for character in text.replace("\n", " ")))
+
+
+def wrapped(text: str, columns: int) -> list[str]:
+    """A text in lines of at most so many columns, broken between words where there are any."""
+    return [line.plain.rstrip() for line in Text(text).wrap(console, max(2, columns))]

@@ -100,7 +100,7 @@ def scheduler(metrics_port: MetricsPort = None) -> None:
     """Dispatch steps to the queues and give back what is lost, until SIGTERM. Two of them are harmless."""
     from crb_core.store import open_store
     from crb_scheduler.loop import run_scheduler
-    from crb_scheduler.metrics import SchedulerMetrics
+    from crb_scheduler.metrics import scheduler_metrics
     from crb_worker.app import check_broker, make_app
 
     settings = load_settings(metrics_port=metrics_port)
@@ -113,7 +113,7 @@ def scheduler(metrics_port: MetricsPort = None) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    metrics = SchedulerMetrics()
+    metrics = scheduler_metrics()
     with metrics_served(settings, "scheduler", metrics.registry, home):
         run_scheduler(store, make_app(broker_url), broker_url, settings, stop, metrics=metrics)
     store.close()

@@ -33,11 +33,15 @@ def add_to(app: typer.Typer) -> None:
 
 
 def pause(sweep: SweepName, agent: OneAgent = None, reason: Reason = None, as_json: JsonFlag = False) -> None:
-    """Take no more steps of a sweep, or of one agent in it; what runs may end."""
+    """Take no more steps of a sweep, or no more reviews of one agent in it; what runs may end.
+
+    What a paused agent has found already is judged; of a paused sweep nothing is.
+    """
     from crb_core.store.operations import COMMAND_LINE, pause_sweep
 
     done = _do(lambda connection: pause_sweep(connection, sweep, actor=COMMAND_LINE, agent=agent, reason=reason))
-    _say(done, f"{_what(done)} is paused; what runs may end", as_json=as_json)
+    rest = "" if agent is None else ", and what it has found is judged"
+    _say(done, f"{_what(done)} is paused; what runs may end{rest}", as_json=as_json)
 
 
 def resume(sweep: SweepName, agent: OneAgent = None, as_json: JsonFlag = False) -> None:

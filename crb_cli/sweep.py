@@ -22,10 +22,9 @@ from crb_core.settings import Settings, load_settings
 if TYPE_CHECKING:
     from crb_core.corpus import Corpus
     from crb_core.store import Store
-    from crb_core.store.sweeps import JudgePlan
     from crb_scheduler.plan import PlannedSweep
 
-__all__ = ["app", "load_named_corpus", "plan_judges", "run_or_leave_to_the_farm", "start_sweep"]
+__all__ = ["app", "load_named_corpus", "run_or_leave_to_the_farm", "start_sweep"]
 
 #: How many of the last operations ``show`` tells.
 SHOWN_OPERATIONS = 10
@@ -168,7 +167,7 @@ def list_(as_json: JsonFlag = False) -> None:
         return
     table = Table(box=None, pad_edge=False)
     for title in ("sweep", "id", "state", "trials", "ended", "scored", "failed"):
-        table.add_column(title, justify="left" if title in {"sweep", "id", "state"} else "right")
+        table.add_column(title, justify="left" if title in {"sweep", "id", "state"} else "right", overflow="fold")
     for record in records:
         failed = record.by_state.get("failed", 0) + record.by_state.get("judge failed", 0)
         state = "finished" if record.finished and record.state == "active" else record.state
@@ -269,28 +268,6 @@ def load_named_corpus(settings: Settings, reference: str) -> Corpus:
         store.close()
 
 
-def plan_judges(corpus: Corpus, specs: Sequence[str], builds: Sequence[Any]) -> list[JudgePlan]:
-    """The judges of a sweep. ``reference`` judges only the recorded reviewers, whose findings people have judged."""
-    from crb_core.bundled import bundled
-    from crb_core.store.sweeps import JudgePlan
-    from crb_worker.judge import load_judge
-
-    plans = []
-    for spec in specs:
-        judge = load_judge(spec, corpus=corpus, reference_folder=bundled("corpus") / corpus.name / "reference")
-        covered = frozenset(build.build_id for build in builds if build.kind == "replay")
-        plans.append(
-            JudgePlan(
-                judge_id=judge.fingerprint,
-                name=judge.name,
-                classifies=judge.classifies,
-                document={"spec": spec, "description": judge.describe()},
-                builds=covered if judge.name == "reference" else None,
-            )
-        )
-    return plans
-
-
 def start_sweep(
     settings: Settings,
     *,
@@ -313,6 +290,7 @@ def start_sweep(
 ) -> PlannedSweep:
     """Resolve agents and judges and write the sweep's rows (see SweepRequest for ``force`` and ``renew``)."""
     from crb_cli.builds import resolve_builds, source_reference
+    from crb_cli.judge_plans import judge_plan, open_judges
     from crb_core.agent_source import load_agent
     from crb_core.store import open_store
     from crb_scheduler.plan import SweepRequest, choose_pull_requests, plan
@@ -331,6 +309,7 @@ def start_sweep(
             f"The corpus {corpus.name} does not say where its repositories are",
             remedy="Import it again with --mirror or --url",
         )
+    opened = open_judges(corpus, judges, work_here=settings.broker_url is None)
     if quiet or not console.is_terminal:
         resolved = resolve_builds(sources, settings)
     else:
@@ -356,7 +335,7 @@ def start_sweep(
                     name=name or corpus.name,
                     corpus=corpus,
                     builds=resolved.builds,
-                    judges=plan_judges(corpus, judges, resolved.builds),
+                    judges=[judge_plan(*each, resolved.builds) for each in zip(judges, opened, strict=True)],
                     rounds=rounds,
                     snapshot_source={"kind": corpus.source, "template": corpus.source_template},
                     pull_requests=chosen,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -26,11 +27,13 @@ from crb_core.settings import load_settings
 
 if TYPE_CHECKING:
     from crb_core.store.operations import Operation
-    from crb_core.store.retries import RetryStep
+    from crb_core.store.retries import Retriable
     from crb_core.store.tables import Stage
 
 __all__ = ["add_to"]
 
+#: Trials of one build that a line names.
+_NAMED = 10
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only list what would be changed.")]
 
 
@@ -59,14 +62,15 @@ def retry(
     """Try again what failed or was cancelled: the named trials, or all that match.
 
     Earlier attempts stay visible, and what succeeded is kept: of a trial that was reviewed only failed judge steps are
-    tried again, without a container. A review is refused where its agent has become another build.
+    tried again, without a container. Reviews whose agent has become another build are left as they are, and named: the
+    exit code is then 3, and 1 where nothing else is left to try.
     """
     from crb_cli.running import find_a_place, go_on
-    from crb_cli.unchanged import require_unchanged
+    from crb_cli.unchanged import compare_with_now
     from crb_core.store import open_store
     from crb_core.store.operations import COMMAND_LINE
     from crb_core.store.operations import retry as retry_steps
-    from crb_core.store.retries import choose_retries, planned_builds
+    from crb_core.store.retries import check_retries, choose_retries, planned_builds
     from crb_core.store.tables import Stage
 
     if not trial and not any((sweep, agent, pr, round, outcome, failed, cancelled, stage)):
@@ -89,13 +93,14 @@ def retry(
             chosen = choose_retries(connection, wanted, stages)
             reviews = [(step.sweep_id, step.build) for step in chosen if step.stage == Stage.REVIEW.value]
             planned = planned_builds(connection, reviews)
-        notes = require_unchanged(planned, settings)
+        checked = check_retries(chosen, planned, lambda planned: compare_with_now(planned, settings))
         if dry_run:
-            _print_chosen(chosen, notes, as_json=as_json)
+            _print_chosen(checked, as_json=as_json)
+            _end_with(checked)
             return
         place = find_a_place(settings)
         with store.write() as connection:
-            done = retry_steps(connection, chosen, actor=COMMAND_LINE)
+            done = retry_steps(connection, checked.steps, actor=COMMAND_LINE, refused=checked.refused)
     finally:
         store.close()
     trials = [number for operation in done for number in operation.trials]
@@ -106,16 +111,19 @@ def retry(
                 "retried": trials,
                 "steps": sum(operation.steps for operation in done),
                 "sweeps": sweeps,
-                "notes": list(notes),
+                "refused": [each.to_json() for each in checked.refused],
+                "notes": list(checked.notes),
                 "operations": [operation.to_json() for operation in done],
             }
         )
     else:
-        for note in notes:
+        for note in checked.notes:
             console.print(plain(f"{note}."), soft_wrap=True)
         console.print(f"{_trials(len(trials))} ready again")
+    _say_refused(checked)
     if sweeps:
         go_on(settings, place, sweeps, quiet=as_json)
+    _end_with(checked)
 
 
 def cancel(
@@ -173,13 +181,36 @@ def _print_cancelled(numbers: Sequence[int], done: Sequence[Operation], *, is_dr
         console.print(f"{_trials(len(numbers))} cancelled{running}; `crb trial retry` goes on with them")
 
 
-def _print_chosen(chosen: Sequence[RetryStep], notes: Sequence[str], *, as_json: bool) -> None:
+def _say_refused(checked: Retriable) -> None:
+    """On standard error, so that who reads the JSON with a program is told as well."""
+    for each in checked.refused:
+        shown = ", ".join(map(str, each.trials[:_NAMED])) + (", ..." if len(each.trials) > _NAMED else "")
+        numbers = f"Trial {shown} is" if len(each.trials) == 1 else f"{len(each.trials)} trials ({shown}) are"
+        print(plain(f"crb: {numbers} not tried again: {each.reason}").plain, file=sys.stderr)
+
+
+def _end_with(checked: Retriable) -> None:
+    from crb_cli.running import SOME_TRIALS_FAILED
+
+    if checked.refused:
+        raise typer.Exit(SOME_TRIALS_FAILED)
+
+
+def _print_chosen(checked: Retriable, *, as_json: bool) -> None:
+    chosen, notes = checked.steps, checked.notes
+    _say_refused(checked)
     if as_json:
-        print_json({"steps": [step.to_json() for step in chosen], "notes": list(notes)})
+        print_json(
+            {
+                "steps": [step.to_json() for step in chosen],
+                "refused": [each.to_json() for each in checked.refused],
+                "notes": list(notes),
+            }
+        )
         return
     table = Table(box=None, pad_edge=False)
     for title in ("trial", "agent", "pull request", "round", "stage", "state", "tries", "outcome"):
-        table.add_column(title, justify="right" if title in {"trial", "round", "tries"} else "left")
+        table.add_column(title, justify="right" if title in {"trial", "round", "tries"} else "left", overflow="fold")
     for step in chosen:
         stage = step.stage if step.judge is None else f"{step.stage} ({step.judge})"
         table.add_row(

@@ -11,9 +11,9 @@ from crb_core.agent_source import AgentSource, load_agent
 from crb_core.build_difference import build_differences
 from crb_core.errors import CrbError, InputError, UnavailableError
 from crb_core.settings import Settings
-from crb_core.store.retries import PlannedBuild
+from crb_core.store.retries import Compared, PlannedBuild
 
-__all__ = ["require_unchanged"]
+__all__ = ["compare_with_now"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,17 +25,21 @@ class _Image:
     digest: str | None = None
 
 
-def require_unchanged(planned: Sequence[PlannedBuild], settings: Settings) -> tuple[str, ...]:
-    """InputError, with what differs, where an agent now resolves to another build than its sweep's.
+def compare_with_now(planned: Sequence[PlannedBuild], settings: Settings) -> Compared:
+    """Which agents now resolve to another build than their sweep's, with what differs.
 
     A review is always run with the sweep's own build, whose configuration and image id are stored; what a changed
-    agent would give belongs into another sweep. Returns a sentence for everything that could not be compared here: an
-    agent of unknown origin, an image where no engine answers or that only the farm's machines have.
+    agent would give belongs into another sweep. The notes name everything that could not be compared here: an agent of
+    unknown origin, an image where no engine answers or that only the farm's machines have.
     """
-    notes = []
+    refused: dict[tuple[str, str], CrbError] = {}
+    notes: list[str] = []
     for one in planned:
-        notes += _compare(one, settings)
-    return tuple(notes)
+        try:
+            notes += _compare(one, settings)
+        except CrbError as error:
+            refused[one.sweep_id, one.build.build_id] = error
+    return Compared(refused=refused, notes=tuple(notes))
 
 
 def _compare(planned: PlannedBuild, settings: Settings) -> list[str]:

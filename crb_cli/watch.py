@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
-import textwrap
 import time
 from collections.abc import Callable
 
-from rich.console import RenderableType
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 
-from crb_cli.output import console
+from crb_cli.output import console, wrapped
 from crb_cli.watch_view import Canvas, counts_table, failure_lines, one_line, picture
 from crb_core.errors import StoreError
 from crb_core.settings import load_settings
@@ -28,7 +28,7 @@ REFRESH_SECONDS = 0.5
 REST_FACTOR = 4.0
 #: Seconds between two lines where there is no terminal.
 LINE_SECONDS = 5.0
-#: Columns of such a line; what is longer goes on below it.
+#: Columns of such a line at most; what is longer goes on below it.
 _COLUMNS = 80
 
 
@@ -92,9 +92,11 @@ def follow(
 
 def _follow(reader: Reader, check: Callable[[], None], *, quiet: bool, ascii_only: bool) -> SweepProgress:
     progress = reader.read()
-    if quiet or not console.is_terminal:
+    # A dumb terminal cannot draw over what it shows.
+    if quiet or not console.is_terminal or console.is_dumb_terminal:
         return _follow_in_lines(reader, progress, check, quiet=quiet)
-    with Live(_drawn(progress, ascii_only), console=console, refresh_per_second=4, transient=True) as live:
+    size = console.size
+    with Live(_Drawn(progress, ascii_only), console=console, refresh_per_second=4, transient=True) as live:
         while not progress.finished:
             reader.wait()
             check()
@@ -103,7 +105,11 @@ def _follow(reader: Reader, check: Callable[[], None], *, quiet: bool, ascii_onl
                 progress = reader.read()
             except StoreError as error:
                 note = f"{error.problem}; it is asked again"
-            live.update(_drawn(progress, ascii_only, note))
+            if console.size != size:
+                # What was drawn in another width lies about in lines that nobody counted.
+                console.clear()
+                size = console.size
+            live.update(_Drawn(progress, ascii_only, note))
     return progress
 
 
@@ -124,7 +130,7 @@ def _follow_as_json(reader: Reader, *, once: bool) -> SweepProgress:
 
 def _print_picture(progress: SweepProgress, ascii_only: bool) -> SweepProgress:
     """The whole picture, however many lines it takes."""
-    console.print(picture(progress, Canvas(width=min(console.width, 80), ascii=_use_ascii(ascii_only))))
+    console.print(picture(progress, Canvas(width=_columns(), ascii=_use_ascii(ascii_only))))
     return progress
 
 
@@ -141,14 +147,27 @@ def print_failures(progress: SweepCounts) -> None:
         )
 
 
+def _columns() -> int:
+    """Columns of what is printed and not drawn over, also on a dumb terminal, which Rich takes for one of 80."""
+    return min(_COLUMNS, shutil.get_terminal_size((_COLUMNS, 24)).columns)
+
+
 def _use_ascii(wanted: bool) -> bool:
     """Where it is asked for, and where the output can take nothing else."""
     return wanted or not (console.encoding or "").lower().startswith("utf")
 
 
-def _drawn(progress: SweepProgress, ascii_only: bool, note: str | None = None) -> RenderableType:
-    canvas = Canvas(width=console.width, height=console.height, ascii=_use_ascii(ascii_only))
-    return picture(progress, canvas, note=note)
+class _Drawn:
+    """The picture in the size that the terminal has when it is drawn."""
+
+    def __init__(self, progress: SweepProgress, ascii_only: bool, note: str | None = None) -> None:
+        self._progress = progress
+        self._ascii = _use_ascii(ascii_only)
+        self._note = note
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        canvas = Canvas(width=options.max_width, height=console.height, ascii=self._ascii)
+        yield picture(self._progress, canvas, note=self._note)
 
 
 def _follow_in_lines(
@@ -158,7 +177,7 @@ def _follow_in_lines(
     while True:
         now = time.monotonic()
         if not quiet and (progress.finished or now - printed >= LINE_SECONDS):
-            print(textwrap.fill(one_line(progress), _COLUMNS, subsequent_indent="  "), flush=True)
+            print("\n  ".join(wrapped(one_line(progress), _columns() - 2)), flush=True)
             printed = now
         if progress.finished:
             return progress

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from crb_cli.output import plain
+from crb_cli.output import plain, wrapped
 from crb_core.time_words import time_text
 from crb_scheduler.progress import SweepCounts, SweepProgress, TrialState
 from crb_scheduler.progress_parts import STATE_GLYPHS, HeatMapRow, RunningTrial, WorkerState
@@ -38,8 +38,6 @@ _SHADES, _ASCII_SHADES = "░▒▓", "-=+"
 _FIXED_LINES = 9
 _LONGEST_NAME = 18
 _LOW_TERMINAL = 40
-#: Columns of a worker's reason, indented below it.
-_REASON_COLUMNS = 74
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,10 +89,10 @@ def picture(progress: SweepProgress, canvas: Canvas, *, note: str | None = None)
 def counts_table(progress: SweepCounts) -> RenderableType:
     """Trials by agent and state: what ``crb sweep show`` prints."""
     table = Table(box=None, pad_edge=False, expand=False)
-    table.add_column("agent")
+    table.add_column("agent", overflow="fold")
     shown = [state for state in TrialState if progress.by_state.get(state.value) or state in _ALWAYS_SHOWN]
     for state in shown:
-        table.add_column(state.value, justify="right", style=_STYLES[state])
+        table.add_column(state.value, justify="right", overflow="fold", style=_STYLES[state])
     for agent, states in progress.by_agent.items():
         table.add_row(plain(agent), *(str(states.get(state.value, 0) or "·") for state in shown))
     return Group(
@@ -143,7 +141,7 @@ def _clock(finish_at: str, now: str) -> str:
 
 
 def _bar(done: int, total: int, canvas: Canvas) -> Text:
-    width = min(60, canvas.width - 6)
+    width = max(0, min(60, canvas.width - 6))
     full = width * done // total if total else 0
     filled, empty = ("#", "-") if canvas.ascii else ("━", "╌")
     share = f" {100 * done // total:>3}%" if total else ""
@@ -157,10 +155,11 @@ def _heat_map_lines(progress: SweepProgress, canvas: Canvas, room: int | None) -
     grouped: dict[tuple[str, str], list[str]] = {}
     twice = _names_used_twice(rows)
     for row in rows:
-        name = f"{row.agent} {row.build_id[-4:]}" if row.agent in twice else row.agent
+        name = canvas.text(f"{row.agent} {row.build_id[-4:]}" if row.agent in twice else row.agent).plain
         key = (name, "" if folds_rounds else str(row.round))
         grouped.setdefault(key, []).append(row.cells)
-    name_width = min(_LONGEST_NAME, max((len(key[0]) for key in grouped), default=0))
+    longest_name = min(_LONGEST_NAME, max(4, canvas.width // 4))
+    name_width = min(longest_name, max((cell_len(key[0]) for key in grouped), default=0))
     round_width = max((len(key[1]) + 1 for key in grouped if key[1]), default=0)
     total_width = 2 + 2 * len(str(len(progress.heat_map.pull_requests) * (progress.rounds if folds_rounds else 1)))
     columns = len(progress.heat_map.pull_requests)
@@ -176,7 +175,7 @@ def _heat_map_lines(progress: SweepProgress, canvas: Canvas, room: int | None) -
         left_out = [key for key in chosen if key not in kept]
         chosen = [key for key in chosen if key in kept]
     for key in chosen:
-        line = canvas.text(_cut(key[0], name_width, canvas).ljust(name_width))
+        line = Text(_fitted(key[0], name_width, canvas))
         line.append(key[1].rjust(round_width))
         line.append(" ")
         cells = grouped[key]
@@ -288,13 +287,14 @@ def _worker_lines(progress: SweepProgress, canvas: Canvas, *, limit: int | None)
         silent = worker.alive is False
         held = _held(worker)
         load = f"not heard of for {time_text(worker.silent_seconds)}" if silent else _load(worker)
-        line = canvas.text(f"  {_cut(worker.name, 26, canvas):<26} {held:<21} {load}", "red" if silent else "")
+        name = _fitted(canvas.text(worker.name).plain, min(26, max(8, canvas.width // 3)), canvas)
+        line = canvas.text(f"  {name} {held:<21} {load}", "red" if silent else "")
         lines.append(line)
         if not silent and (reason := (worker.status or {}).get("takes_no_reviews")) is not None:
             # Whole, over as many lines as it needs: it says what to do.
             lines += [
                 canvas.text(f"    {part}", "yellow")
-                for part in textwrap.wrap(plain(f"takes no reviews: {reason}").plain, _REASON_COLUMNS)
+                for part in wrapped(canvas.text(f"takes no reviews: {reason}").plain, max(8, canvas.width - 6))
             ]
     if len(shown) < len(workers):
         rest = workers[len(shown) :]
@@ -325,7 +325,8 @@ def _load(worker: WorkerState) -> str:
     return " ".join(parts) if parts else "nothing said yet"
 
 
-def _cut(name: str, width: int, canvas: Canvas) -> str:
-    if len(name) <= width:
-        return name
-    return name[: width - 1] + ("~" if canvas.ascii else "…")
+def _fitted(name: str, width: int, canvas: Canvas) -> str:
+    """A name in exactly so many columns; a letter may take two of them, or none."""
+    if cell_len(name) <= width:
+        return set_cell_size(name, width)
+    return set_cell_size(name, width - 1) + ("~" if canvas.ascii else "…")

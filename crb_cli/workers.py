@@ -6,9 +6,11 @@ import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.table import Table
 
 from crb_cli.output import JsonFlag, console, plain, print_json
+from crb_core.errors import InputError
 from crb_core.settings import load_settings
 
 if TYPE_CHECKING:
@@ -32,8 +34,8 @@ def list_(
 ) -> None:
     """List workers: whether they beat, their slots, what they hold. A worker that ended is not listed.
 
-    One that was killed is silent, and stays in the list. In JSON ``alive`` is null where it is not known yet: no beat
-    was seen, but not for the lease either.
+    One that was killed is silent; it stays in the list for a day (CRB_FORGET_WORKER_SECONDS). In JSON ``alive`` is null
+    where it is not known yet: no beat was seen, but not for the lease either.
     """
     from crb_core.store import open_store
     from crb_scheduler.beats import BeatWatch
@@ -93,14 +95,83 @@ def set_(
     console.print(plain(f"worker {done.worker}: {changes or 'nothing changed'}"), soft_wrap=True)
 
 
+@app.command()
+def forget(
+    worker: Annotated[
+        str | None, typer.Argument(help="Name of a worker that was killed, or a beginning that only it has.")
+    ] = None,
+    silent: Annotated[bool, typer.Option("--silent", help="All that are silent.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """List a worker that was killed no more, or all that are silent; never one that runs.
+
+    Beats are watched for the lease (CRB_LEASE_SECONDS), so this takes that long. One that holds steps is kept until the
+    scheduler has given them back.
+    """
+    from crb_core.store import open_store
+    from crb_core.store.operations import COMMAND_LINE, find_worker, forget_silent_workers
+    from crb_scheduler.beats import BeatWatch
+
+    if (worker is None) is not silent:
+        raise InputError("Which worker is not clear", remedy="Give one name, or --silent for all that are silent")
+    settings = load_settings()
+    store = open_store(settings.resolved_store_url)
+    try:
+        name = None
+        if worker is not None:
+            with store.read() as connection:
+                name = find_worker(connection, worker).name
+        beats = BeatWatch(settings.lease_seconds)
+        with Console(stderr=True).status(f"Watching the beats for {settings.lease_seconds:g} s"):
+            records = _watch(store, beats, name)
+        dead = {record["worker"]: record["beat"] for record in records if record["alive"] is False}
+        with store.write() as connection:
+            done = forget_silent_workers(connection, dead, actor=COMMAND_LINE)
+    finally:
+        store.close()
+    forgotten = {operation.worker for operation in done}
+    kept = [record for record in records if record["worker"] not in forgotten]
+    if name is not None and kept:
+        raise InputError(f"The worker {name} {_why_kept(kept[0])}", remedy="`crb workers list` shows what it does")
+    if as_json:
+        print_json(
+            {"operations": [operation.to_json() for operation in done], "kept": [each["worker"] for each in kept]}
+        )
+        return
+    for operation in done:
+        console.print(plain(f"worker {operation.worker}: forgotten"), soft_wrap=True)
+    for record in kept:
+        console.print(plain(f"worker {record['worker']}: kept; it {_why_kept(record)}"), soft_wrap=True)
+    if not records:
+        console.print("no worker is listed")
+
+
+def _watch(store: Store, beats: BeatWatch, name: str | None) -> list[dict[str, Any]]:
+    """Workers, or the named one, once it is known of each whether it beats."""
+    while True:
+        records = [record for record in _read(store, beats) if name in {None, record["worker"]}]
+        if all(record["alive"] is not None for record in records):
+            return records
+        time.sleep(LOOK_SECONDS)
+
+
+def _why_kept(record: dict[str, Any]) -> str:
+    if record["alive"]:
+        return "beats, so it runs"
+    if record["running"]:
+        return f"holds steps ({record['running']}) that the scheduler has not given back yet"
+    return "has beaten again or ended meanwhile"
+
+
 def _read(store: Store, beats: BeatWatch) -> list[dict[str, Any]]:
     from sqlalchemy import func, select
 
     from crb_core.store.tables import StepRow, StepState, WorkerRow, core
+    from crb_core.store.texts import by_characters
 
     steps, workers = core(StepRow), core(WorkerRow)
     with store.read() as connection:
-        rows = connection.execute(select(workers).order_by(workers.c.name)).all()
+        rows = connection.execute(select(workers).order_by(by_characters(workers.c.name))).all()
         held = connection.execute(
             select(steps.c.worker, func.count().label("n"))
             .where(steps.c.state == StepState.RUNNING.value)

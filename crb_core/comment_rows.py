@@ -15,6 +15,7 @@ from crb_core.matching import JudgedPullRequest
 from crb_core.protocols.golden_comments import DedupGroups, MetricSet, RecordedLists
 from crb_core.rows import Trial
 from crb_core.samples import Sample
+from crb_core.usage import charges
 
 __all__ = [
     "BETA_RANGE",
@@ -114,6 +115,9 @@ class CommentRow:
             "letters": self.letters,
             "marks": list(self.marks),
             **self.figures,
+            "charge": charges(
+                [trial.usage for trial in self.trials if trial.scored and trial.round in self.used]
+            ).to_row(),
         }
 
 

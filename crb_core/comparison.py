@@ -90,22 +90,25 @@ def pull_request_values(sample: Sample, metrics: Sequence[str]) -> dict[str, dic
     A round without a score has no value. What the whole withholds (rule 10) a single pull request may have. F comes
     from that round's precision and recall (rule 11).
     """
+    f_measures = sample.recipe.measures.f_measures
+    ratios = {name: _ratios(sample, name) for metric in metrics for name in f_measures.get(metric, (metric,))}
     found: dict[str, dict[str, Any]] = {}
     for place, key in enumerate(sample.keys):
         found[key] = {}
         for metric in metrics:
-            values = [_value(sample, place, column, metric) for column in range(len(sample.rounds))]
+            parts = [ratios[name][place] for name in f_measures.get(metric, (metric,))]
+            values = parts[0]
+            if metric in f_measures:
+                values = [f_measure(precision, recall, sample.beta) for precision, recall in zip(*parts, strict=True)]
             found[key][metric] = {"mean": mean(values)[0], "rounds": values}
     return found
 
 
-def _value(sample: Sample, place: int, column: int, metric: str) -> float | None:
-    parts = sample.recipe.measures.f_measures.get(metric)
-    if parts is not None:
-        precision, recall = (_value(sample, place, column, each) for each in parts)
-        return f_measure(precision, recall, sample.beta)
-    if not sample.present[place, column]:
-        return None
-    if not sample.data[place, column, sample.names.index(f"defined {metric}")]:
-        return None
-    return float(sample.data[place, column, sample.names.index(f"value {metric}")])
+def _ratios(sample: Sample, name: str) -> list[list[float | None]]:
+    """A ratio by pull request and round."""
+    values = sample.data[:, :, sample.names.index(f"value {name}")].tolist()
+    defined = (sample.present & (sample.data[:, :, sample.names.index(f"defined {name}")] > 0)).tolist()
+    return [
+        [value if is_there else None for value, is_there in zip(*of_both, strict=True)]
+        for of_both in zip(values, defined, strict=True)
+    ]

@@ -14,11 +14,22 @@ from typing import Any, TypeAlias
 
 from pydantic import Field
 
+from crb_core.diff_traits import DiffTraits
 from crb_core.errors import InputError, Where
 from crb_core.finding import NonBlank, Record
 from crb_core.pull_request import PullRequest
 
-__all__ = ["EVERY_PULL_REQUEST", "SIZES", "Dimensions", "PullRequestFilter", "dimension_values", "dimensions_of"]
+__all__ = [
+    "COMPUTED",
+    "EVERY_PULL_REQUEST",
+    "SIZES",
+    "Dimensions",
+    "KnownDimensions",
+    "PullRequestFilter",
+    "computed_dimensions",
+    "dimension_values",
+    "dimensions_of",
+]
 
 #: By dimension the values of one pull request.
 Dimensions: TypeAlias = Mapping[str, tuple[str, ...]]
@@ -33,12 +44,36 @@ SIZES: tuple[tuple[str, float], ...] = (
     ("XL: 500 to 999", 1000),
     ("XXL: 1000 and more", float("inf")),
 )
+#: What a diff says of a pull request whose corpus does not.
+COMPUTED = ("language", "size")
 _TRAITS = ("language", "change_type", "domain", "complexity")
 #: Dimensions that crb itself knows, in the order in which they are offered; imported ones follow by name.
 _OWN = ("language", "size", "change_type", "domain", "complexity", "repository", "subset")
 #: Imported labels that are among the traits already.
 _KNOWN_LABELS = {"language", "change_type", "domain", "code_complexity"}
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+
+
+class KnownDimensions(dict[str, Dimensions]):
+    """By key of the pull requests of a sweep what is known of each.
+
+    ``computed`` says by dimension of which pull requests it was computed from the diff, because the corpus does not
+    record it.
+    """
+
+    def __init__(
+        self, known: Mapping[str, Dimensions] | None = None, computed: Mapping[str, frozenset[str]] | None = None
+    ) -> None:
+        super().__init__(known or {})
+        self.computed: Mapping[str, frozenset[str]] = dict(computed or {})
+
+    def computed_counts(self, names: Iterable[str] | None = None) -> dict[str, int]:
+        """By dimension (of these ``names``) of how many pull requests it was computed; those of none are left out."""
+        return {
+            name: len(keys)
+            for name, keys in sorted(self.computed.items())
+            if keys and (names is None or name in set(names))
+        }
 
 
 def dimensions_of(pull_request: PullRequest, subsets: Iterable[str] = ()) -> Dimensions:
@@ -57,13 +92,22 @@ def dimensions_of(pull_request: PullRequest, subsets: Iterable[str] = ()) -> Dim
     for name in _TRAITS:
         add(name, getattr(traits, name))
     if traits.lines_added is not None and traits.lines_removed is not None:
-        lines = traits.lines_added + traits.lines_removed
-        add("size", next(name for name, bound in SIZES if lines < bound))
+        add("size", _size(traits.lines_added + traits.lines_removed))
     add("repository", pull_request.nwo)
     add("subset", *subsets)
     for name, value in _imported(pull_request.source.get("labels")):
         add(name, *(value if isinstance(value, list) else [value]))
     return {name: tuple(values) for name, values in found.items() if values}
+
+
+def computed_dimensions(known: Dimensions, diff: DiffTraits) -> Dimensions:
+    """The ``COMPUTED`` dimensions that are not ``known``, as the diff says them: every language that it touches."""
+    found = {"language": diff.languages, "size": (_size(diff.lines_added + diff.lines_removed),)}
+    return {name: values for name, values in found.items() if values and name not in known}
+
+
+def _size(lines: int) -> str:
+    return next(name for name, bound in SIZES if lines < bound)
 
 
 def _imported(labels: Any) -> Iterator[tuple[str, Any]]:

@@ -11,15 +11,15 @@ from typing import Any
 
 __all__ = ["SPLIT", "split"]
 
-#: The parts in the order in which they happen, with the noted phases that each is made of. ``review`` is review_ms:
-#: create, start and wait lie inside it.
+#: The parts in the order in which they happen, with the noted phases that each is made of. ``review`` is review_ms, of
+#: which its phases are parts; they stand for it where the attempt ended before it was measured.
 SPLIT: dict[str, tuple[str, ...]] = {
     "queue": ("queue",),
     "prepare": ("snapshot", "prepare", "egress"),
     "pull": ("pull",),
     "slot": ("slot", "permit"),
-    "review": (),
-    "collect": ("collect",),
+    "review": ("create", "start", "wait"),
+    "collect": ("collect", "store"),
     "teardown": ("teardown",),
 }
 
@@ -27,15 +27,15 @@ SPLIT: dict[str, tuple[str, ...]] = {
 def split(phases_ms: Mapping[str, Any] | None, review_ms: float | None) -> dict[str, float]:
     """Milliseconds by part of the split, in its order; what was not measured is absent, never 0.
 
-    ``phases_ms`` is what the attempt's row holds. For ``{"queue": 5, "snapshot": 20, "prepare": 30, "wait": 900}`` and
-    a review of 950 ms it is ``{"queue": 5, "prepare": 50, "review": 950}``.
+    Together they are the attempt's time from its publishing until its result was stored. ``phases_ms`` is what the
+    attempt's row holds. For ``{"queue": 5, "snapshot": 20, "prepare": 30, "wait": 900}`` and a review of 950 ms it is
+    ``{"queue": 5, "prepare": 50, "review": 950}``.
     """
     found: dict[str, float] = {}
     for part, names in SPLIT.items():
-        if part == "review":
-            values: list[Any] = [review_ms]
-        else:
-            values = [(phases_ms or {}).get(name) for name in names]
+        values: list[Any] = [(phases_ms or {}).get(name) for name in names]
+        if part == "review" and _is_duration(review_ms):
+            values = [review_ms]
         measured = [float(value) for value in values if _is_duration(value)]
         if measured:
             found[part] = math.fsum(measured)

@@ -207,13 +207,10 @@ def _quality_cost(heads: Sequence[_Head], rows: Mapping[str, AnyRow], shown: Sho
         charges = (row_usage(row) if isinstance(row, Row) else comment_usage(row)).charges
         if head.value(shown.f) is None:
             absent.append(head.missing(head.reason(shown.f)))
-        elif charges.total_usd is None or charges.observed < charges.reviews:
-            amounts = f" ({charges.unsupported} state an amount without evidence)" if charges.unsupported else ""
-            absent.append(
-                head.missing(f"{charges.observed} of {charges.reviews} scored reviews have an observed charge{amounts}")
-            )
+        elif charges.mean_usd is None:
+            absent.append(head.missing(charges.reason or ""))
         else:
-            usd = charges.total_usd / charges.reviews
+            usd = charges.mean_usd
             records.append({**head.record, **head.of(shown.f, "f"), "usd": usd, "reviews": charges.reviews})
     return Picture(
         name="quality-cost",

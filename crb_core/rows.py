@@ -19,7 +19,7 @@ from crb_core.identity import RowIdentity
 from crb_core.samples import Sample, sample_of
 from crb_core.scoring_arrays import ScoringArrays
 from crb_core.stability import Stability
-from crb_core.usage import UsageRecord
+from crb_core.usage import Charges, UsageRecord, charges
 
 __all__ = ["HEADLINE", "METRICS", "NO_TRIAL", "RANKINGS", "Entry", "Measured", "Ranking", "Row", "RowRound", "Trial"]
 
@@ -137,6 +137,18 @@ class Entry:
         for trial in self.trials:
             found.setdefault(trial.round, []).append(trial)
         return {number: tuple(found[number]) for number in sorted(found)}
+
+    @cached_property
+    def _charges(self) -> dict[tuple[int, ...], Charges]:
+        return {}
+
+    def charges_of(self, rounds: tuple[int, ...]) -> Charges:
+        """The observed charges of the scored reviews of some rounds, which no filter of findings changes."""
+        found = self._charges.get(rounds)
+        if found is None:
+            usages = [trial.usage for number in rounds for trial in self.by_round.get(number, ()) if trial.scored]
+            found = self._charges[rounds] = charges(usages)
+        return found
 
     @cached_property
     def durations(self) -> Mapping[int, RoundDuration]:
@@ -325,6 +337,7 @@ class Row:
             "micro": {name: self._metric("micro", name, value) for name, value in self.micro.items()},
             "counts": dict(self.counts),
             "duration": self.duration.model_dump(mode="json"),
+            "charge": self.entry.charges_of(self.used).to_row(),
             "stability": None if self.stability is None else self.stability.model_dump(mode="json"),
             "rounds": [
                 {

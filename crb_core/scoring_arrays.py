@@ -6,6 +6,7 @@ round of one agent build); groups with fewer pull requests are padded with empty
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -94,11 +95,18 @@ class ScoringArrays:
 class ArraysBuilder:
     """Builds the arrays trial by trial, making the claims.
 
-    ``leave_out`` says of a producer whether its golden findings are dropped before claims are made (rule 8).
+    ``leave_out`` says of a producer whether its golden findings are dropped before claims are made (rule 8). With
+    ``slot_of_pull_request`` a trial's slot is its pull request's number, so that the order in which trials are added
+    matters to nothing; else the trials of a group fill the slots as they come.
     """
 
     def __init__(
-        self, recipe: Recipe, groups: Sequence[Hashable], *, leave_out: Callable[[str], bool] | None = None
+        self,
+        recipe: Recipe,
+        groups: Sequence[Hashable],
+        *,
+        leave_out: Callable[[str], bool] | None = None,
+        slot_of_pull_request: bool = False,
     ) -> None:
         self._recipe = recipe
         self._leave_out = leave_out
@@ -106,6 +114,7 @@ class ArraysBuilder:
         self._groups = {name: place for place, name in enumerate(groups)}
         if len(self._groups) != len(groups):
             raise ValueError("a group is named twice")
+        self._by_pull_request = slot_of_pull_request
         self._filled = [0] * len(groups)
         self._codes: dict[str, dict[str | None, int]] = {axis: {None: -1} for axis in LABEL_FILTERS}
         self._producers: dict[str, int] = {}
@@ -115,10 +124,11 @@ class ArraysBuilder:
         self._golden: list[tuple[int, bool, int]] = []
         self._golden_codes: dict[str, list[int]] = {axis: [] for axis in LABEL_FILTERS}
         self._golden_sizes: list[int] = []
-        self._trials: list[tuple[int, int, int, int, int]] = []
-        self._pairs: dict[str, list[int]] = {"claimed": [], "intended": [], "covered": []}
-        self._labels: list[int] = []
-        self._label_codes: list[int] = []
+        # Flat and packed: a sweep that runs is built again and again, and numbers of Python take ten times as long.
+        self._trials = array("q")
+        self._pairs = {"claimed": array("q"), "intended": array("q"), "covered": array("q")}
+        self._labels = array("q")
+        self._label_codes = array("q")
         #: By identity, so that a label that many share is read once; kept, so that no other takes its identity.
         self._known_labels: dict[int, tuple[Mapping[str, Any], bool, tuple[int, ...]]] = {}
 
@@ -168,7 +178,8 @@ class ArraysBuilder:
             )
         self._seen.add((column, number))
         size, kept = self._golden_sizes[number], self._kept[number]
-        position = self._filled[column] * len(self._groups) + column
+        slot = number if self._by_pull_request else self._filled[column]
+        position = slot * len(self._groups) + column
         self._filled[column] += 1
         settled: set[int] = set()
         taken: set[int] = set()
@@ -192,15 +203,15 @@ class ArraysBuilder:
             if claim is not None:
                 taken.add(claim)
                 settled.add(candidate)
-                self._pairs["claimed"] += (position, offset + claim)
+                self._pairs["claimed"].extend((position, offset + claim))
             elif trade_off is not None:
                 settled.add(candidate)
-                self._pairs["intended"] += (position, offset + trade_off)
+                self._pairs["intended"].extend((position, offset + trade_off))
         for golden in covered:
             if self._golden[offset + golden][1]:
-                self._pairs["covered"] += (position, offset + golden)
+                self._pairs["covered"].extend((position, offset + golden))
         classified = self._add_labels(key, position, candidates, settled, labels)
-        self._trials.append((position, number, candidates - len(settled) - classified, candidates, column))
+        self._trials.extend((position, number, candidates - len(settled) - classified, candidates))
 
     def _add_labels(
         self,
@@ -226,8 +237,8 @@ class ArraysBuilder:
             if known is None:
                 codes = tuple(self._code(axis, label.get(axis)) for axis in LABEL_FILTERS)
                 known = self._known_labels[id(label)] = (label, label["tp_fp"] == "tp", codes)
-            self._labels += (position, known[1])
-            self._label_codes += known[2]
+            self._labels.extend((position, known[1]))
+            self._label_codes.extend(known[2])
         return len(done)
 
     def _code(self, axis: str, value: Any) -> int:
@@ -239,22 +250,22 @@ class ArraysBuilder:
     def build(self) -> ScoringArrays:
         """The arrays of everything that was added."""
         groups = len(self._groups)
-        slots = max(self._filled, default=0)
+        slots = len(self._keys) if self._by_pull_request else max(self._filled, default=0)
         positions = slots * groups
         pull_request = np.full(positions, -1, dtype=np.int64)
         unclassified = np.zeros(positions, dtype=np.int64)
         candidates = np.zeros(positions, dtype=np.int64)
         if self._trials:
-            table = np.array(self._trials, dtype=np.int64)
+            table = _packed(self._trials, 4)
             pull_request[table[:, 0]] = table[:, 1]
             unclassified[table[:, 0]] = table[:, 2]
             candidates[table[:, 0]] = table[:, 3]
         golden = np.array(self._golden, dtype=np.int64).reshape(-1, 3)
-        labels = np.array(self._labels, dtype=np.int64).reshape(-1, 2)
-        label_codes = np.array(self._label_codes, dtype=np.int64).reshape(-1, len(LABEL_FILTERS))
+        labels = _packed(self._labels, 2)
+        label_codes = _packed(self._label_codes, len(LABEL_FILTERS))
         pairs = {}
         for name, flat in self._pairs.items():
-            both = np.array(flat, dtype=np.int64).reshape(-1, 2)
+            both = _packed(flat, 2)
             pairs[name] = (both[:, 0].copy(), both[:, 1].copy())
         return ScoringArrays(
             recipe=self._recipe,
@@ -279,6 +290,12 @@ class ArraysBuilder:
             label_tp=labels[:, 1].astype(np.bool_),
             label_codes={axis: label_codes[:, place].copy() for place, axis in enumerate(LABEL_FILTERS)},
         )
+
+
+def _packed(values: array[int], columns: int) -> Ints:
+    """A copy as a table of so many columns."""
+    # An array cannot grow while anything looks into it.
+    return np.array(values, dtype=np.int64).reshape(-1, columns)
 
 
 def arrays_of(

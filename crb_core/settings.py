@@ -21,6 +21,7 @@ from pydantic_settings import (
 )
 from pydantic_settings import SettingsError as UnreadableValueError
 
+from crb_core.addresses import require_private
 from crb_core.errors import SettingsError, Where, first_problem
 
 __all__ = ["MAX_SLOTS", "Settings", "load_settings"]
@@ -76,6 +77,8 @@ class Settings(BaseSettings):
     beat_seconds: Annotated[float, Field(gt=0, le=60)] = 5.0
     #: Seconds without a new beat after which a step counts as lost.
     lease_seconds: Annotated[float, Field(gt=0, le=3600)] = 30.0
+    #: Seconds without a new beat after which a worker is no longer listed; at least the lease.
+    forget_worker_seconds: Annotated[float, Field(gt=0, le=366 * 86_400)] = 86_400.0
     #: Folder with the values of secrets that agents declare as files: ``<folder>/<declared path>``.
     secrets_folder: Path | None = None
     #: Image of the proxy through which agents reach the hosts that they declare; `make egress-image` builds it.
@@ -112,8 +115,10 @@ class Settings(BaseSettings):
     @field_validator("egress_subnets")
     @classmethod
     def _subnets_hold_lanes(cls, value: IPv4Network | None) -> IPv4Network | None:
-        if value is not None and value.prefixlen > 28:
-            raise ValueError(f"{value} is too small; it holds a network for the proxies and one for each agent")
+        if value is not None:
+            require_private(value)
+            if value.prefixlen > 28:
+                raise ValueError(f"{value} is too small; it holds a network for the proxies and one for each agent")
         return value
 
     @cached_property

@@ -22,12 +22,14 @@ from prometheus_client import CollectorRegistry, Counter, Info, ProcessCollector
 
 from crb_core.errors import UnavailableError
 
-__all__ = ["PORTS_TRIED", "SECONDS_BUCKETS", "AwayClock", "MetricsServer", "new_registry"]
+__all__ = ["OTHERS", "PORTS_TRIED", "SECONDS_BUCKETS", "AwayClock", "FewNames", "MetricsServer", "new_registry"]
 
 #: Bounds of every histogram of durations, in seconds: from a short step to an agent that works for an hour.
 SECONDS_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1200, 3600)
 #: Processes of one machine that may be given the same port; each takes the next one that is free.
 PORTS_TRIED = 32
+#: What label values beyond the first ones are counted as.
+OTHERS = "other"
 
 
 def new_registry(process: str) -> CollectorRegistry:
@@ -38,6 +40,25 @@ def new_registry(process: str) -> CollectorRegistry:
         {"version": version("crb"), "process": process}
     )
     return registry
+
+
+class FewNames:
+    """Label values of which there may be any number: the first ones by name, all others together as ``other``.
+
+    A process that runs for months must not grow with every agent and model that it ever met.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: set[str] = set()
+        self._lock = threading.Lock()
+
+    def __call__(self, name: str) -> str:
+        with self._lock:
+            if name not in self._known and len(self._known) >= self._most:
+                return OTHERS
+            self._known.add(name)
+            return name
 
 
 class AwayClock:

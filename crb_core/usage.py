@@ -120,6 +120,34 @@ class Charges(Record):
     unsupported: int
     unsupported_usd: float | None
 
+    @property
+    def mean_usd(self) -> float | None:
+        """The mean charge of a review; None unless every review's charge was observed."""
+        if self.total_usd is None or self.observed < self.reviews:
+            return None
+        return self.total_usd / self.reviews
+
+    @property
+    def reason(self) -> str | None:
+        """Why there is no mean."""
+        if self.mean_usd is not None:
+            return None
+        if not self.reviews:
+            return "no scored review is averaged"
+        amounts = f" ({self.unsupported} state an amount without evidence)" if self.unsupported else ""
+        return f"{self.observed} of {self.reviews} scored reviews have an observed charge{amounts}"
+
+    def to_row(self) -> dict[str, Any]:
+        """What a leaderboard's row says of it; ``crb leaderboard usage`` has the evidence."""
+        return {
+            "mean_usd": self.mean_usd,
+            "total_usd": self.total_usd,
+            "observed": self.observed,
+            "reviews": self.reviews,
+            "without_evidence": self.unsupported,
+            "reason": self.reason,
+        }
+
 
 class JudgeCosts(Record):
     """What a judge's model calls used. ``charge_usd`` was observed for ``charged`` of ``calls``.

@@ -118,6 +118,11 @@ class EmbeddedBroker:
             remedy="Set CRB_BROKER_URL to a Redis or Valkey server of your own",
         )
 
+    @property
+    def pid(self) -> int | None:
+        """The server's process; None while there is none."""
+        return None if self._process is None else self._process.pid
+
     def check(self) -> None:
         """Raise UnavailableError when the server has ended by itself: nothing starts it again."""
         if self._process is not None and self._process.poll() is not None:

@@ -7,33 +7,32 @@ that is published twice is taken once.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 from celery import Celery
 from kombu.exceptions import OperationalError
 from redis import RedisError
-from sqlalchemy import Connection, func, or_, select, update
+from sqlalchemy import Connection, update
 
+from crb_core.outages import Outage
 from crb_core.store import Store
-from crb_core.store.steps import LONGEST_WAIT_SECONDS, choose_alone, mark_queued
-from crb_core.store.tables import (
-    AgentBuildRow,
-    AttemptRow,
-    JudgeRow,
-    PullRequestRow,
-    Stage,
-    StepRow,
-    StepState,
-    SweepBuildRow,
-    SweepRow,
-    SweepState,
-    TrialRow,
-    WorkerRow,
-    core,
-)
+from crb_core.store.steps import LONGEST_WAIT_SECONDS, choose_alone, mark_queued, withdraw
+from crb_core.store.tables import Stage, StepRow, StepState, core
 from crb_scheduler.choose import Choice, Group, Limits, SweepLimit, Turns, choose
+from crb_scheduler.dispatch_queries import (
+    GROUPS_WITH_READY,
+    HEADS,
+    IN_FLIGHT,
+    LIMITS,
+    MESSAGES,
+    QUEUED,
+    QUEUED_LONG_AGO,
+    STAGES_WITH_READY,
+    WORKER_SLOTS,
+)
 from crb_worker.app import BrokerClient, publish
 
 __all__ = ["Dispatcher", "LiveSlots"]
@@ -41,14 +40,6 @@ __all__ = ["Dispatcher", "LiveSlots"]
 log = structlog.get_logger(__name__)
 
 steps = core(StepRow)
-sweeps = core(SweepRow)
-sweep_builds = core(SweepBuildRow)
-workers = core(WorkerRow)
-trials = core(TrialRow)
-pull_requests = core(PullRequestRow)
-builds = core(AgentBuildRow)
-attempts = core(AttemptRow)
-judges = core(JudgeRow)
 
 #: A queued step is published again when its queue is empty and it was published this long ago.
 REPUBLISH_EMPTY_SECONDS = 5.0
@@ -69,7 +60,7 @@ class LiveSlots:
         now = self._clock()
         slots: dict[str, int] = {}
         names = set()
-        for row in connection.execute(select(workers.c.name, workers.c.beat, workers.c.slots)):
+        for row in connection.execute(WORKER_SLOTS):
             names.add(row.name)
             beat, since = self._seen.get(row.name, (None, now))
             if beat != row.beat:
@@ -100,18 +91,25 @@ class Dispatcher:
         self._broker = broker
         self._slots = slots
         self._turns: dict[Stage, Turns] = {}
+        # Of its own: a broker that is full answers everything else.
+        self._outage = Outage("queues")
 
     def fill(self) -> int:
         """Fill every queue up to its live slots and publish again what the broker lost. Returns messages sent."""
         with self._store.read() as connection:
             slots = self._slots.read(connection)
-            is_any_open = any(choice.step_ids for choice in self._choose(connection, slots).values())
-            stale = self._stale(connection) if slots else []
+            may_go = self._may_go(connection, slots)
+            idle = self._without_takers(connection, slots)
+            old = self._queued_long_ago(connection) if slots else []
+        # No transaction is open while the broker is asked.
+        stale = self._stale(old)
         messages: list[_Message] = []
-        if is_any_open or stale:
+        if may_go or stale or idle:
             with self._store.write() as connection:
-                # Once more, inside the lock: caps hold only where nobody else chooses between the look and the choice.
+                # Inside the lock: caps hold only where nobody else chooses between the choice and its effect.
                 choose_alone(connection)
+                # They would count as in flight, against every cap, for as long as nobody takes them.
+                withdraw(connection, idle)
                 choices = self._choose(connection, slots)
                 chosen = [step_id for choice in choices.values() for step_id in choice.step_ids]
                 moved = mark_queued(connection, chosen)
@@ -125,28 +123,31 @@ class Dispatcher:
                 sent += 1
             # A broker that is full or read-only answers with an error of its own, which kombu passes on.
             except (OperationalError, RedisError, OSError) as error:
-                log.warning("broker_away", error=str(error), unsent=len(messages) - sent)
+                self._outage.failed(error)
                 break
+        else:
+            if messages:
+                self._outage.answered()
         return sent
+
+    def _may_go(self, connection: Connection, slots: Mapping[str, int]) -> bool:
+        """Whether a step has its turn and room, but for caps: a look that costs less than a choice."""
+        return any(
+            step_ids
+            for stage, room in self._rooms(connection, slots).items()
+            for step_ids in self._heads(connection, stage, room).values()
+        )
+
+    def _without_takers(self, connection: Connection, slots: Mapping[str, int]) -> list[Stage]:
+        """Stages with queued steps and no live slot: their workers ended, or take no more."""
+        return [Stage(row.stage) for row in connection.execute(QUEUED) if not slots.get(row.stage)]
 
     def _rooms(self, connection: Connection, slots: Mapping[str, int]) -> dict[Stage, int]:
         """How many more steps each queue may hold, of the stages in which steps wait."""
-        queued = connection.execute(
-            select(steps.c.stage, func.count().label("n"))
-            .where(steps.c.state == StepState.QUEUED.value)
-            .group_by(steps.c.stage)
-        ).all()
-        taken = {row.stage: row.n for row in queued}
+        taken = {row.stage: row.n for row in connection.execute(QUEUED)}
         rooms = {stage: slots.get(stage.value, 0) - taken.get(stage.value, 0) for stage in Stage}
-        return {stage: room for stage, room in rooms.items() if room > 0 and self._has_ready(connection, stage)}
-
-    def _has_ready(self, connection: Connection, stage: Stage) -> bool:
-        return (
-            connection.execute(
-                select(steps.c.id).where(steps.c.state == StepState.READY.value, steps.c.stage == stage.value).limit(1)
-            ).first()
-            is not None
-        )
+        ready = connection.execute(STAGES_WITH_READY).mappings().one()
+        return {stage: room for stage, room in rooms.items() if room > 0 and ready[stage.value]}
 
     def _choose(self, connection: Connection, slots: Mapping[str, int]) -> dict[Stage, Choice]:
         rooms = self._rooms(connection, slots)
@@ -164,52 +165,21 @@ class Dispatcher:
     def _in_flight(self, connection: Connection) -> dict[Stage, dict[Group, int]]:
         """Queued and running steps by stage and group."""
         found: dict[Stage, dict[Group, int]] = {}
-        for row in connection.execute(
-            select(steps.c.stage, steps.c.sweep_id, steps.c.build_id, func.count().label("n"))
-            .where(steps.c.state.in_((StepState.QUEUED.value, StepState.RUNNING.value)))
-            .group_by(steps.c.stage, steps.c.sweep_id, steps.c.build_id)
-        ):
+        for row in connection.execute(IN_FLIGHT):
             found.setdefault(Stage(row.stage), {})[Group(row.sweep_id, row.build_id)] = row.n
         return found
 
     def _heads(self, connection: Connection, stage: Stage, room: int) -> dict[Group, list[int]]:
         """The first steps of every group that may go on, as many as there is room for."""
-        # A look into the index for each build, instead of a walk over all that is ready.
-        has_ready = (
-            select(steps.c.id)
-            .where(
-                steps.c.stage == stage.value,
-                steps.c.state == StepState.READY.value,
-                steps.c.sweep_id == sweep_builds.c.sweep_id,
-                steps.c.build_id == sweep_builds.c.build_id,
-            )
-            .exists()
-        )
-        groups = connection.execute(
-            select(sweep_builds.c.sweep_id, sweep_builds.c.build_id)
-            .join(sweeps, sweeps.c.id == sweep_builds.c.sweep_id)
-            .where(sweeps.c.state == SweepState.ACTIVE.value, sweep_builds.c.paused.is_(False), has_ready)
-        ).all()
+        groups = connection.execute(GROUPS_WITH_READY, {"stage": stage.value}).all()
         now = time.time()
-        heads: dict[Group, list[int]] = {}
-        for row in groups:
-            ready = connection.execute(
-                select(steps.c.id)
-                .where(
-                    steps.c.stage == stage.value,
-                    steps.c.state == StepState.READY.value,
-                    steps.c.sweep_id == row.sweep_id,
-                    steps.c.build_id == row.build_id,
-                    or_(
-                        steps.c.not_before.is_(None),
-                        ~steps.c.not_before.between(now, now + LONGEST_WAIT_SECONDS),
-                    ),
-                )
-                .order_by(steps.c.position, steps.c.id)
-                .limit(room)
-            ).scalars()
-            heads[Group(row.sweep_id, row.build_id)] = list(ready)
-        return heads
+        asked = {"stage": stage.value, "room": room, "now": now, "longest": now + LONGEST_WAIT_SECONDS}
+        return {
+            Group(row.sweep_id, row.build_id): list(
+                connection.execute(HEADS, asked | {"sweep_id": row.sweep_id, "build_id": row.build_id}).scalars()
+            )
+            for row in groups
+        }
 
     def _limits(self, connection: Connection, stage: Stage, groups: set[Group]) -> Limits:
         """Priorities, weights and caps of the sweeps that have steps in this stage, in flight or to come.
@@ -217,18 +187,7 @@ class Dispatcher:
         Caps are a vendor's rate limits: they concern reviews, not the judge's work on them.
         """
         is_review = stage is Stage.REVIEW
-        rows = connection.execute(
-            select(
-                sweeps.c.id,
-                sweeps.c.priority,
-                sweeps.c.weight,
-                sweeps.c.concurrency.label("cap"),
-                sweep_builds.c.build_id,
-                sweep_builds.c.concurrency,
-            )
-            .join(sweep_builds, sweep_builds.c.sweep_id == sweeps.c.id)
-            .where(sweeps.c.id.in_({group.sweep_id for group in groups}))
-        ).all()
+        rows = connection.execute(LIMITS, {"sweep_ids": list({group.sweep_id for group in groups})}).all()
         build_caps: dict[str, int] = {}
         for row in rows:
             if is_review and row.concurrency is not None and Group(row.id, row.build_id) in groups:
@@ -241,17 +200,20 @@ class Dispatcher:
             builds=build_caps,
         )
 
-    def _stale(self, connection: Connection) -> list[int]:
+    def _queued_long_ago(self, connection: Connection) -> Sequence[Any]:
+        """Queued steps that their queue may have lost: id, stage, published_at."""
         now = time.time()
-        rows = connection.execute(
-            select(steps.c.id, steps.c.stage, steps.c.published_at).where(
-                steps.c.state == StepState.QUEUED.value,
-                # Also what a clock that was stepped back since says was published in the future.
-                ~steps.c.published_at.between(now - REPUBLISH_EMPTY_SECONDS, now + REPUBLISH_EMPTY_SECONDS),
-            )
+        return connection.execute(
+            QUEUED_LONG_AGO, {"since": now - REPUBLISH_EMPTY_SECONDS, "until": now + REPUBLISH_EMPTY_SECONDS}
         ).all()
-        lengths = {stage: self._broker.queue_length(stage) for stage in {row.stage for row in rows}}
-        return [row.id for row in rows if lengths[row.stage] == 0 or row.published_at < now - REPUBLISH_SECONDS]
+
+    def _stale(self, old: Sequence[Any]) -> list[int]:
+        """Ids of those that are published again: their queue is empty, or they have waited for long."""
+        if not old:
+            return []
+        lengths = self._broker.queue_lengths({row.stage for row in old}) or {}
+        long_ago = time.time() - REPUBLISH_SECONDS
+        return [row.id for row in old if lengths.get(row.stage) == 0 or row.published_at < long_ago]
 
     def _touch(self, connection: Connection, step_ids: list[int]) -> list[int]:
         if not step_ids:
@@ -270,30 +232,7 @@ class Dispatcher:
     def _messages(self, connection: Connection, step_ids: list[int]) -> list[_Message]:
         if not step_ids:
             return []
-        numbers = (
-            select(attempts.c.trial_id, func.max(attempts.c.number).label("last"))
-            .where(attempts.c.trial_id.in_(select(steps.c.trial_id).where(steps.c.id.in_(step_ids))))
-            .group_by(attempts.c.trial_id)
-            .subquery()
-        )
-        rows = connection.execute(
-            select(
-                steps.c.id,
-                steps.c.stage,
-                steps.c.fence,
-                builds.c.agent,
-                pull_requests.c.key,
-                trials.c.round,
-                numbers.c.last,
-                judges.c.name.label("judge"),
-            )
-            .join(trials, trials.c.id == steps.c.trial_id)
-            .join(builds, builds.c.id == trials.c.build_id)
-            .join(pull_requests, pull_requests.c.id == trials.c.pull_request_id)
-            .outerjoin(numbers, numbers.c.trial_id == trials.c.id)
-            .outerjoin(judges, judges.c.id == steps.c.judge_id)
-            .where(steps.c.id.in_(step_ids))
-        ).all()
+        rows = connection.execute(MESSAGES, {"step_ids": step_ids}).all()
         messages = {}
         for row in rows:
             shown = f"{row.agent} {row.key} round {row.round}"

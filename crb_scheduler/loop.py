@@ -9,11 +9,13 @@ from collections.abc import Callable
 import structlog
 from celery import Celery
 
-from crb_core.errors import CrbError
+from crb_core.errors import CrbError, UnavailableError
+from crb_core.outages import Outage
 from crb_core.settings import Settings
 from crb_core.store import Store
 from crb_core.store.steps import AttemptLimits
 from crb_scheduler.dispatch import Dispatcher, LiveSlots
+from crb_scheduler.forget import SilentWorkers
 from crb_scheduler.metrics import SchedulerMetrics
 from crb_scheduler.reconcile import Reconciler
 from crb_worker.app import BrokerClient
@@ -24,7 +26,10 @@ log = structlog.get_logger(__name__)
 
 POLL_SECONDS = 1.0
 RECONCILE_SECONDS = 2.0
-GATHER_SECONDS = 0.05
+#: Between two looks at the store where nudges come one after another: they are one reason to look.
+GATHER_SECONDS = 0.1
+#: Between two looks for workers that are silent for so long that they are forgotten.
+SILENT_SECONDS = 30.0
 
 
 def run_scheduler(
@@ -47,29 +52,48 @@ def run_scheduler(
     dispatcher = Dispatcher(store, app, broker, LiveSlots(settings.lease_seconds))
     limits = AttemptLimits(agent=settings.agent_attempts, farm=settings.farm_attempts)
     reconciler = Reconciler(store, limits, settings.lease_seconds)
-    reconciled = float("-inf")
+    silent = SilentWorkers(store, lease_seconds=settings.lease_seconds, forget_seconds=settings.forget_worker_seconds)
+    store_outage = Outage("store")
+    failures = 0
+    filled = reconciled = looked_for_silent = float("-inf")
     log.info("scheduler_started")
     try:
         while not stop.is_set():
             try:
-                with metrics.dispatch.time():
-                    metrics.published.inc(dispatcher.fill())
+                # What cannot be published now stays ready, where it can still be paused and cancelled at once.
+                if broker.answers:
+                    filled = time.monotonic()
+                    with metrics.dispatch.time():
+                        metrics.published.inc(dispatcher.fill())
                 if time.monotonic() - reconciled >= RECONCILE_SECONDS:
                     metrics.lost.inc(reconciler.tick())
                     reconciled = time.monotonic()
+                if time.monotonic() - looked_for_silent >= SILENT_SECONDS:
+                    silent.tick()
+                    looked_for_silent = time.monotonic()
             except CrbError as error:
-                log.warning("store_away", error=str(error))
+                failures += 1
+                store_outage.failed(error)
                 note(error)
                 metrics.store_away.note(answered=False)
-                stop.wait(POLL_SECONDS)
+                stop.wait(Outage.wait_seconds(failures))
                 continue
-            note(None)
+            failures = 0
+            store_outage.answered()
             metrics.store_away.note(answered=True)
             nudged = broker.wait_for_nudge(POLL_SECONDS)
+            note(None if broker.answers else _silent_broker())
             metrics.broker_away.note(answered=broker.answers)
             if nudged:
-                # Queues hold a step a slot in reserve, so a short wait costs nothing and turns many nudges into one.
-                stop.wait(GATHER_SECONDS)
+                # After a pause at once. Queues hold a step a slot in reserve, so that a short wait costs nothing.
+                stop.wait(max(0.0, filled + GATHER_SECONDS - time.monotonic()))
     finally:
+        metrics.leave_farm()
         broker.close()
         log.info("scheduler_stopped")
+
+
+def _silent_broker() -> UnavailableError:
+    return UnavailableError(
+        "The broker does not answer", remedy="Start the command again; what is finished is kept in the store"
+    )

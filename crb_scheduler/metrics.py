@@ -5,6 +5,7 @@ Two schedulers say the same of the store, so panels take ``max``; their counters
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from crb_scheduler.beats import BeatWatch
 from crb_scheduler.progress import TrialState, read_progress
 from crb_worker.app import QUEUES, BrokerClient
 
-__all__ = ["FarmCollector", "SchedulerMetrics"]
+__all__ = ["FarmCollector", "SchedulerMetrics", "scheduler_metrics"]
 
 steps = core(StepRow)
 sweeps = core(SweepRow)
@@ -41,6 +42,7 @@ class SchedulerMetrics:
 
     def __init__(self) -> None:
         self.registry = new_registry("scheduler")
+        self._farm: FarmCollector | None = None
         self.published = Counter("crb_steps_published", "Messages sent to the queues.", registry=self.registry)
         self.lost = Counter(
             "crb_steps_lost",
@@ -69,8 +71,22 @@ class SchedulerMetrics:
         )
 
     def watch_farm(self, store: Store, broker: BrokerClient, lease_seconds: float) -> None:
-        """Serve what store and broker hold, read at each scrape."""
-        self.registry.register(FarmCollector(store, broker, BeatWatch(lease_seconds)))
+        """Serve what store and broker hold, read at each scrape; instead of an earlier scheduler's of this process."""
+        self.leave_farm()
+        self._farm = FarmCollector(store, broker, BeatWatch(lease_seconds))
+        self.registry.register(self._farm)
+
+    def leave_farm(self) -> None:
+        """Serve no gauges any more: nobody keeps the connections that they are read through."""
+        if self._farm is not None:
+            self.registry.unregister(self._farm)
+            self._farm = None
+
+
+@functools.cache
+def scheduler_metrics() -> SchedulerMetrics:
+    """The metrics of this process: counters go on where a scheduler is started again in it."""
+    return SchedulerMetrics()
 
 
 class FarmCollector(Collector):
@@ -98,13 +114,12 @@ class FarmCollector(Collector):
                 families, answers = [], False
             yield GaugeMetricFamily("crb_store_up", "Whether the store answered this scrape.", float(answers))
             yield from families
-            lengths = {queue: self._broker.queue_length(queue) for queue in QUEUES}
-            known = {queue: length for queue, length in lengths.items() if length is not None}
+            lengths = self._broker.queue_lengths(QUEUES)
             yield GaugeMetricFamily(
-                "crb_broker_up", "Whether the broker answered this scrape.", float(len(known) == len(lengths))
+                "crb_broker_up", "Whether the broker answered this scrape.", float(lengths is not None)
             )
             waiting = GaugeMetricFamily("crb_broker_messages", "Messages in the broker, by queue.", labels=["queue"])
-            for queue, length in known.items():
+            for queue, length in (lengths or {}).items():
                 waiting.add_metric([queue], length)
             yield waiting
 

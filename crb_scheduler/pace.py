@@ -145,16 +145,12 @@ def read_estimate(
         for build_id, states in by_build.items()
     }
     left_out = sum(
-        states.get(TrialState.WAITING.value, 0) + states.get(TrialState.JUDGING.value, 0)
-        for build_id, states in by_build.items()
-        if build_id in paused
+        states.get(TrialState.WAITING.value, 0) for build_id, states in by_build.items() if build_id in paused
     )
     found = estimate(
         work,
         window,
-        to_judge=sum(
-            states.get(TrialState.JUDGING.value, 0) for build_id, states in by_build.items() if build_id not in paused
-        ),
+        to_judge=sum(states.get(TrialState.JUDGING.value, 0) for states in by_build.values()),
         judges_behind=any(queues.get(stage, {}).get(StepState.READY.value) for stage in _JUDGE_STAGES),
     )
     if not left_out:

@@ -25,6 +25,7 @@ from crb_core.store.tables import (
     TrialRow,
     core,
 )
+from crb_core.store.texts import by_characters
 from crb_scheduler.beats import BeatWatch
 from crb_scheduler.estimate import Estimate
 from crb_scheduler.pace import Rate, read_estimate, read_rate, read_window, stored_time
@@ -133,7 +134,7 @@ def read_progress(connection: Connection, sweep_id: str, *, failures: int = 100)
         select(builds.c.agent, found.c.state, func.count().label("n"))
         .join(builds, builds.c.id == found.c.build_id)
         .group_by(builds.c.agent, found.c.state)
-        .order_by(builds.c.agent)
+        .order_by(by_characters(builds.c.agent))
     ):
         by_state[row.state] += row.n
         by_agent.setdefault(row.agent, {})[row.state] = row.n
@@ -196,7 +197,7 @@ def sweep_progress(
             select(sweep_builds.c.build_id, sweep_builds.c.paused_reason, builds.c.agent)
             .join(builds, builds.c.id == sweep_builds.c.build_id)
             .where(sweep_builds.c.sweep_id == sweep_id, sweep_builds.c.paused)
-            .order_by(builds.c.agent)
+            .order_by(by_characters(builds.c.agent))
         )
     }
     worker_list = worker_states(connection, beats or BeatWatch(Settings.model_fields["lease_seconds"].default))

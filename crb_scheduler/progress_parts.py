@@ -21,6 +21,7 @@ from crb_core.store.tables import (
     WorkerRow,
     core,
 )
+from crb_core.store.texts import by_characters
 from crb_scheduler.beats import BeatWatch
 
 __all__ = [
@@ -362,7 +363,7 @@ def worker_states(connection: Connection, beats: BeatWatch) -> tuple[WorkerState
         .group_by(steps.c.worker, steps.c.stage)
     ):
         held.setdefault(row.worker, {})[row.stage] = row.n
-    rows = connection.execute(select(workers).order_by(workers.c.name)).all()
+    rows = connection.execute(select(workers).order_by(by_characters(workers.c.name))).all()
     seen = beats.read((row.name, row.beat) for row in rows)
     return tuple(
         WorkerState(

@@ -87,7 +87,7 @@ def create_app(
 
 def reading_app(settings: Settings) -> FastAPI:
     """Every page and document, without the guard: what ``crb export site`` asks, in this process."""
-    sources = Sources(settings.resolved_store_url, settings.resolved_evidence_url)
+    sources = Sources(settings)
     boards = Boards(sources)
     views = SweepViews(sources, settings.lease_seconds)
     live = LiveSweeps(views.live)
@@ -115,7 +115,6 @@ def reading_app(settings: Settings) -> FastAPI:
     app.state.access = Access(OPEN, sources.store)
     app.state.sweep_views = views
     app.state.live = live
-    app.state.snapshots = settings.snapshots_folder
     app.include_router(v1.router)
     app.include_router(audit.router)
     app.include_router(operations.reading_router)

@@ -256,13 +256,19 @@ def _document(
     if isinstance(loaded, LoadedComments):
         options = _options(query)
         rows = [row for row in loaded.rows(options, bootstrap) if build in {None, row.build.build_id}]
-        return comment_boards.board_json([(loaded.results.judge, rows)], loaded.results, options)
+        return comment_boards.board_json([(loaded.results.judge, rows)], loaded, options)
     board = _board(query, loaded, bootstrap, strata=scores)
     if build is not None:
         board = replace(board, rows=tuple(row for row in board.rows if row.build.build_id == build))
     excluded = loaded.exclusion(query.exclude_producer)
     return board_json(
-        board, loaded.about, excluded, dimensions=query.inside, pull_requests=pull_requests, scores=scores
+        board,
+        loaded.about,
+        excluded,
+        dimensions=query.inside,
+        known=loaded.dimensions,
+        pull_requests=pull_requests,
+        scores=scores,
     )
 
 

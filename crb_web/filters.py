@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from crb_core.dimensions import Dimensions, dimension_values
+from crb_core.dimensions import KnownDimensions, dimension_values
 from crb_core.finding import Actionability, ContextRequired, Difficulty, Scope
 from crb_core.protocols import Protocol
 from crb_core.strata import AXES
@@ -40,6 +40,8 @@ class Axis:
     name: str
     title: str
     values: tuple[Value, ...]
+    #: Of how many pull requests the dimension was computed from the diff.
+    computed: int = 0
 
     @property
     def chosen(self) -> list[str]:
@@ -71,13 +73,15 @@ def axis_choices(protocol: Protocol, producers: Sequence[str], query: BoardQuery
     ]
 
 
-def dimension_choices(known: Mapping[str, Dimensions], query: BoardQuery) -> list[Axis]:
+def dimension_choices(known: KnownDimensions, query: BoardQuery) -> list[Axis]:
     """Every dimension by which the pull requests of a sweep can be told apart, and those that are chosen."""
     chosen = query.inside.dimensions
+    computed = known.computed_counts()
     return [
         Axis(
             name="dimension",
             title=name.replace("_", " "),
+            computed=computed.get(name, 0),
             values=tuple(
                 Value(sent=f"{name}={value}", text=value, count=count, chosen=value in chosen.get(name, ()))
                 for value, count in values.items()

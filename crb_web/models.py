@@ -74,6 +74,9 @@ class Judge(Answer):
     name: str
     fingerprint: str
     classifies: bool = Field(description="Whether it labels what matches no golden finding.")
+    council: list[str] | None = Field(
+        default=None, description="Fingerprints of the judges whose votes a council counts; null for other judges."
+    )
     calibration: dict[str, Any] | None = Field(default=None, description="Null where it is uncalibrated.")
 
 
@@ -88,6 +91,17 @@ class Metric(Answer):
     reason: str | None = Field(description="Why the mean is null.")
 
 
+class Charge(Answer):
+    """Observed charges, in US dollars, of the scored reviews that a row averages; a list price is none."""
+
+    mean_usd: float | None = Field(description="Of a review; null unless every review's charge was observed.")
+    total_usd: float | None = Field(description="Of the observed ones.")
+    observed: int
+    reviews: int
+    without_evidence: int = Field(description="Reviews that state an amount without evidence; it counts nowhere.")
+    reason: str | None = Field(description="Why there is no mean.")
+
+
 class BoardRow(Answer):
     """A row of a protocol with claims has ``macro`` and ``micro``; one of golden-comments ``tp``, ``fp``, ``fn``."""
 
@@ -97,6 +111,7 @@ class BoardRow(Answer):
     ranked: bool
     letters: str | None = Field(description="Rows that share a letter cannot be told apart.")
     marks: list[str]
+    charge: Charge
     macro: dict[str, Metric] | None = None
     micro: dict[str, Metric] | None = None
 
@@ -113,6 +128,10 @@ class Board(Answer):
     beta: float
     subset: dict[str, list[str]]
     dimensions: dict[str, list[str]] = Field(description="Which pull requests count; empty where all do.")
+    dimensions_computed: dict[str, int] = Field(
+        default_factory=dict,
+        description="Of how many pull requests a dimension that restricts was computed from the diff.",
+    )
     sort: str
     rows: list[BoardRow]
 
@@ -141,6 +160,9 @@ class PicturesAnswer(Answer):
 class DimensionsAnswer(Answer):
     pull_requests: int
     dimensions: dict[str, dict[str, int]] = Field(description="How many pull requests have each value.")
+    computed: dict[str, int] = Field(
+        description="Of how many pull requests a dimension was computed from the diff, since the corpus lacks it."
+    )
 
 
 class Golden(Answer):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from crb_core.errors import InputError
 from crb_core.store import operations
 from crb_core.store.operations import KEEP, Keep, Operation
-from crb_core.store.retries import PlannedBuild, choose_retries, planned_builds
+from crb_core.store.retries import CheckUnchanged, Refused, check_retries, choose_retries, planned_builds
 from crb_core.store.tables import Stage
 from crb_core.store.trials import TrialFilter, list_trials
 from crb_web.errors import NotFoundError
@@ -16,15 +16,13 @@ from crb_web.sources import Sources
 
 __all__ = ["CheckUnchanged", "Operator", "Retried"]
 
-#: Raises where an agent is not what its sweep measures any more; gives notes about what could not be compared.
-CheckUnchanged = Callable[[Sequence[PlannedBuild]], Sequence[str]]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Retried:
-    """What was put back to ready, and what could not be compared before."""
+    """What was put back to ready, what was not because its agent has changed, and what could not be compared."""
 
     operations: list[Operation]
+    refused: Sequence[Refused]
     notes: Sequence[str]
 
 
@@ -87,7 +85,7 @@ class Operator:
     def retry(self, wanted: TrialFilter, stages: Sequence[Stage], *, actor: str) -> Retried:
         """Try again what failed or was cancelled among the wanted trials; what succeeded is kept.
 
-        InputError where nothing was chosen, and where an agent has become another build.
+        So are reviews of an agent that has become another build, which are named. InputError where nothing is left.
         """
         sweep_id = None if wanted.sweep is None else self._sources.sweep(wanted.sweep).id
         with self._sources.store().read() as connection:
@@ -99,6 +97,7 @@ class Operator:
             ]
             reviews = [(step.sweep_id, step.build) for step in chosen if step.stage == Stage.REVIEW.value]
             planned = planned_builds(connection, reviews)
-        notes = self._check_unchanged(planned)
+        checked = check_retries(chosen, planned, self._check_unchanged)
         with self._sources.store().write() as connection:
-            return Retried(operations=operations.retry(connection, chosen, actor=actor), notes=notes)
+            done = operations.retry(connection, checked.steps, actor=actor, refused=checked.refused)
+        return Retried(operations=done, refused=checked.refused, notes=checked.notes)

@@ -18,6 +18,7 @@ __all__ = [
     "OperationsAnswer",
     "ProgressAnswer",
     "ReasonRequest",
+    "RefusedAnswer",
     "RetriedAnswer",
     "RetryRequest",
     "TrialReasonRequest",
@@ -89,7 +90,17 @@ class OperationsAnswer(Answer):
     operations: list[OperationAnswer]
 
 
+class RefusedAnswer(Answer):
+    sweep_id: str
+    sweep: str
+    build: str
+    agent: str
+    trials: list[int]
+    reason: str
+
+
 class RetriedAnswer(OperationsAnswer):
+    refused: list[RefusedAnswer] = Field(description="Trials that stay as they are: their agent is another build now.")
     notes: list[str] = Field(description="What could not be compared with the sweep's builds.")
 
 

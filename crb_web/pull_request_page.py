@@ -15,10 +15,10 @@ from crb_core.diff_lines import DiffText
 from crb_core.errors import CrbError, InputError, Where
 from crb_core.store.audit_findings import STATES
 from crb_core.store.boards import judge_json
-from crb_web.api.audit import FindingId, finding_places_answer, pull_request_answer, snapshots_of
+from crb_core.store.pull_request_diffs import FoundDiff
+from crb_web.api.audit import FindingId, finding_places_answer, pull_request_answer
 from crb_web.api.v1 import Key, SweepName, sources_of
 from crb_web.diff_view import PAGE_LINES, Card, file_view, file_views
-from crb_web.diffs import FoundDiff
 from crb_web.errors import NotFoundError
 from crb_web.pages import render
 
@@ -71,7 +71,7 @@ def pull_request_page(
 ) -> Response:
     """Every finding of a pull request's trials at its line, or one file of the diff, page by page."""
     sources = sources_of(request)
-    answer, found = pull_request_answer(sources, snapshots_of(request), sweep, key, query.judge)
+    answer, found = pull_request_answer(sources, sweep, key, query.judge)
     chosen = _chosen(answer, query)
     diff, problem = _parsed(found)
     cards = [Card(finding=each) for each in answer["golden"]]

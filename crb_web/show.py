@@ -8,6 +8,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from crb_core.unlabelled import why_unlabelled
+
 __all__ = [
     "CLIP",
     "clipped",
@@ -120,6 +122,6 @@ def reason_of(row: Mapping[str, Any], metric: str, judge: Mapping[str, Any], sub
         if subset.get("producer"):
             return "Undefined: golden findings are filtered by producer, and candidates have no such producer."
         if unlabelled:
-            why = "has not labelled them yet" if judge["classifies"] else "does not classify"
-            return f"Undefined, not 0: {unlabelled} unmatched findings have no label, because the judge {why}."
+            why = why_unlabelled(classifies=judge["classifies"], is_council=bool(judge["council"]))
+            return f"Undefined, not 0: the judge {why} {unlabelled} unmatched findings."
     return f"Undefined, not 0: {reason}."

@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 from sqlalchemy import make_url, text
 from sqlalchemy.exc import ArgumentError
 
-from crb_core.dimensions import Dimensions
+from crb_core.dimensions import KnownDimensions
 from crb_core.errors import InputError, StoreError
 from crb_core.evidence import EvidenceStore, open_evidence
+from crb_core.settings import Settings
 from crb_core.store import Store, open_store
 from crb_core.store.audit import sweep_records
 from crb_core.store.boards import LoadedBoard
@@ -24,6 +25,7 @@ from crb_core.store.comment_boards import PROTOCOL as COMMENTS
 from crb_core.store.comment_boards import LoadedComments
 from crb_core.store.content import board_content, store_content
 from crb_core.store.judge_costs import judge_cost_totals
+from crb_core.store.pull_request_diffs import PullRequestDiffs
 from crb_core.store.pull_request_dimensions import stored_dimensions
 from crb_core.store.results import StoredJudge, find_judge, sweep_judges
 from crb_core.store.schema import HEAD, stored_revision
@@ -65,9 +67,10 @@ class Sources:
     record behind it is the same. The store is never created, migrated or written.
     """
 
-    def __init__(self, store_url: str, evidence_url: str) -> None:
-        self._url = store_url
-        self._evidence_url = evidence_url
+    def __init__(self, settings: Settings) -> None:
+        self._url = settings.resolved_store_url
+        self._evidence_url = settings.resolved_evidence_url
+        self.diffs = PullRequestDiffs.of_settings(settings)
         self._lock = threading.Lock()
         self._store: Store | None = None
         self._file: tuple[int, int] | None = None
@@ -136,10 +139,10 @@ class Sources:
 
         return self.unchanged(("sweep", reference), read)
 
-    def dimensions(self, sweep_id: str) -> dict[str, Dimensions]:
+    def dimensions(self, sweep_id: str) -> KnownDimensions:
         """By key of each pull request that a sweep runs what is known of it, in the order of its corpus."""
         with self.store().read() as connection:
-            return stored_dimensions(connection, sweep_id)
+            return stored_dimensions(connection, sweep_id, self.diffs)
 
     def judges(self, sweep_id: str) -> list[StoredJudge]:
         """The judges of a sweep, in the order in which they were asked for."""
@@ -204,8 +207,7 @@ class Sources:
                     else:
                         content = board_content(connection, sweep_id, judge.judge_id)
                 if found is None or found.content != content or found.judge != judge:
-                    load = LoadedComments.load if protocol == COMMENTS else LoadedBoard.load
-                    loaded: Loaded = load(store, sweep_id, judge)
+                    loaded = self._load(store, sweep_id, judge, protocol, found)
                     # A sweep is millions of objects without cycles: the collector need not walk them again and again.
                     gc.freeze()
                     gc.set_threshold(COLLECTED_AFTER, *gc.get_threshold()[1:])
@@ -218,6 +220,14 @@ class Sources:
                 while len(self._loaded) > KEPT:
                     self._loaded.popitem(last=False)
             return found.number, found.loaded
+
+    def _load(
+        self, store: Store, sweep_id: str, judge: StoredJudge, protocol: str, found: _Kept | None
+    ) -> LoadedBoard | LoadedComments:
+        if protocol == COMMENTS:
+            return LoadedComments.load(store, sweep_id, judge, diffs=self.diffs)
+        earlier = None if found is None or not isinstance(found.loaded, LoadedBoard) else found.loaded
+        return LoadedBoard.load(store, sweep_id, judge, diffs=self.diffs, earlier=earlier)
 
     def _open(self) -> Store:
         file = self._identity()

@@ -6,12 +6,17 @@ result backend. A message carries a step id and nothing else; the store is the t
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from celery import Celery
+from celery.app.events import Events
+from celery.events import EventDispatcher
 from kombu.exceptions import OperationalError
 
 from crb_core.errors import UnavailableError
+from crb_core.outages import Outage
 from crb_core.store.tables import Stage
 
 __all__ = ["NUDGE_KEY", "QUEUES", "BrokerClient", "check_broker", "make_app", "publish", "task_name"]
@@ -22,18 +27,37 @@ QUEUES = tuple(stage.value for stage in Stage)
 #: List that wakes the dispatcher; its content means nothing and losing it costs a second.
 NUDGE_KEY = "crb:nudge"
 
-#: Above the longest step, so that a broker never hands out a message twice by itself.
-VISIBILITY_TIMEOUT_SECONDS = 7200
-
 CONNECT_TIMEOUT_SECONDS = 5
+
+#: Longest wait for the answer to one command. A broker that is stopped or cut off keeps its connections open, and
+#: without a limit whoever asks it waits for ever (kombu's default).
+ANSWER_TIMEOUT_SECONDS = 5
+
+#: A waiting consumer whose broker is silent for this long connects anew (kombu's default is 25).
+HEALTH_CHECK_SECONDS = 10
 
 #: Kinds of broker URL that both Celery and our own client can use.
 _SCHEMES = ("redis", "rediss", "redis+socket")
 
 
+class _ImpatientDispatcher(EventDispatcher):  # type: ignore[misc]
+    """Sends an event once, and keeps what a broker does not take for later.
+
+    Celery tries a worker's heartbeat for Flower without end, in the thread that takes messages and heeds SIGTERM: while
+    a broker hangs that thread would do nothing else.
+    """
+
+    def send(self, type: str, *, retry: bool = False, **named: Any) -> Any:  # noqa: A002, ARG002
+        return super().send(type, retry=False, **named)
+
+
+class _ImpatientEvents(Events):  # type: ignore[misc]
+    dispatcher_cls = _ImpatientDispatcher
+
+
 def make_app(broker_url: str, *, events: bool = True) -> Celery:
     """The Celery app of one farm. ``events`` are for Flower; a local run, which nobody else can watch, spares them."""
-    app = Celery("crb", broker=broker_url, set_as_current=False)
+    app = Celery("crb", broker=broker_url, set_as_current=False, events=_ImpatientEvents)
     app.conf.update(
         task_acks_late=False,
         worker_disable_prefetch=True,
@@ -44,10 +68,19 @@ def make_app(broker_url: str, *, events: bool = True) -> Celery:
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
         broker_transport_options={
-            "visibility_timeout": VISIBILITY_TIMEOUT_SECONDS,
-            "unacked_restore_interval": 10,
-            "unacked_restore_throttle": 1,
+            # Else the broker keeps a copy of each message until it is acknowledged, which early acknowledgement does at
+            # once: two more transactions a message, and a broker that hands messages out twice by itself. What a killed
+            # worker had received is published again (crb_scheduler/dispatch.py).
+            "ack_emulation": False,
+            # One list a queue instead of four: there are no priorities.
+            "priority_steps": [0],
             "socket_connect_timeout": CONNECT_TIMEOUT_SECONDS,
+            "socket_timeout": ANSWER_TIMEOUT_SECONDS,
+            "socket_keepalive": True,
+            "health_check_interval": HEALTH_CHECK_SECONDS,
+            # Of a connection that publishes: whoever publishes tries again by itself.
+            "max_retries": 1,
+            "interval_start": 0,
         },
         task_create_missing_queues=True,
         task_default_queue=Stage.REVIEW.value,
@@ -86,54 +119,84 @@ def publish(app: Celery, stage: Stage, step_id: int, *, fence: int, shown_as: st
     )
 
 
+T = TypeVar("T")
+
+
 class BrokerClient:
-    """The few Redis commands that are no task: nudges, and how long a queue is."""
+    """The few Redis commands that are no task: nudges, and how long queues are.
+
+    A broker that is away or hangs costs each command at most a connection's and an answer's time limit; the log says
+    once that it is away and once that it is back.
+    """
 
     def __init__(self, broker_url: str) -> None:
         import redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
 
         url = broker_url.replace("redis+socket://", "unix://").replace("valkey://", "redis://")
-        self._redis: Any = redis.Redis.from_url(url, socket_connect_timeout=CONNECT_TIMEOUT_SECONDS)
+        self._redis: Any = redis.Redis.from_url(
+            url,
+            socket_connect_timeout=CONNECT_TIMEOUT_SECONDS,
+            socket_timeout=ANSWER_TIMEOUT_SECONDS,
+            # A connection that the broker closed meanwhile is one more try, a silent broker is not.
+            retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
+        )
         self._errors = (redis.RedisError, OSError)
-        #: Whether the broker answered the last command.
-        self.answers = True
+        self._outage = Outage("broker")
+        self._asked_last = float("-inf")
+
+    @property
+    def answers(self) -> bool:
+        """Whether the broker answered the last command."""
+        return not self._outage.is_on
 
     def nudge(self) -> None:
         """Wake the dispatcher; a broker that is away costs nothing but the second until the next poll."""
-        try:
+        # Whoever nudges has better things to do than to wait for a broker that was silent a moment ago.
+        if self._outage.is_on and time.monotonic() - self._asked_last < ANSWER_TIMEOUT_SECONDS:
+            return
+
+        def push() -> None:
             with self._redis.pipeline(transaction=False) as pipeline:
                 pipeline.lpush(NUDGE_KEY, 1)
                 pipeline.ltrim(NUDGE_KEY, 0, 9)
                 pipeline.execute()
-        except self._errors:
-            self.answers = False
-            return
-        self.answers = True
+
+        self._ask(push)
 
     def wait_for_nudge(self, seconds: float) -> bool:
         """Wait until a nudge or until the time is over. True for a nudge; False when the broker is away."""
-        import time
-
         started = time.monotonic()
-        try:
-            nudged = self._redis.brpop([NUDGE_KEY], timeout=seconds) is not None
-            self.answers = True
-            if not nudged:
+
+        def pop() -> bool:
+            if self._redis.brpop([NUDGE_KEY], timeout=seconds) is None:
                 return False
             # Many nudges are one reason to look.
             self._redis.delete(NUDGE_KEY)
-        except self._errors:
-            self.answers = False
+            return True
+
+        nudged = self._ask(pop)
+        if nudged is None:
             time.sleep(max(0.0, seconds - (time.monotonic() - started)))
-            return False
-        return True
+        return bool(nudged)
 
     def queue_length(self, queue: str) -> int | None:
         """Messages that wait in a queue; None when the broker is away."""
-        try:
-            return int(self._redis.llen(queue))
-        except self._errors:
-            return None
+        lengths = self.queue_lengths([queue])
+        return None if lengths is None else lengths[queue]
+
+    def queue_lengths(self, queues: Iterable[str]) -> dict[str, int] | None:
+        """Messages that wait in each queue, in one round trip; None when the broker is away."""
+        names = list(queues)
+
+        def ask() -> dict[str, int]:
+            with self._redis.pipeline(transaction=False) as pipeline:
+                for name in names:
+                    pipeline.llen(name)
+                return {name: int(length) for name, length in zip(names, pipeline.execute(), strict=True)}
+
+        return self._ask(ask)
 
     @property
     def redis(self) -> Any:
@@ -142,6 +205,17 @@ class BrokerClient:
 
     def close(self) -> None:
         self._redis.close()
+
+    def _ask(self, command: Callable[[], T]) -> T | None:
+        """What a command gives; None where the broker does not answer it."""
+        try:
+            answer = command()
+        except self._errors as error:
+            self._asked_last = time.monotonic()
+            self._outage.failed(error)
+            return None
+        self._outage.answered()
+        return answer
 
 
 def check_broker(broker_url: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Callable
 
 import structlog
 from sqlalchemy import select
@@ -12,6 +13,7 @@ from crb_core.agent import AgentBuild
 from crb_core.bundled import bundled
 from crb_core.errors import UnavailableError
 from crb_core.evidence import EvidenceStore, open_evidence
+from crb_core.outages import Outage
 from crb_core.settings import Settings
 from crb_core.store import Store
 from crb_core.store.corpora import load_corpus
@@ -21,7 +23,7 @@ from crb_core.store.tables import AttemptRow, SweepRow, core
 from crb_worker.agent_secrets import agent_secrets
 from crb_worker.app import BrokerClient
 from crb_worker.disk_reserve import DiskReserve, disk_folders
-from crb_worker.judge import load_judge
+from crb_worker.judge import load_judge, spec_of
 from crb_worker.judge.base import Judge, JudgeWork, bound
 from crb_worker.judge.rate_limit import BrokerRateLimiter, RateLimiter, RateLimits
 from crb_worker.metrics import worker_metrics
@@ -44,9 +46,21 @@ sweeps = core(SweepRow)
 class WorkerContext:
     """Opened once a worker process. Sandboxes and judges are opened at their first use and kept."""
 
-    def __init__(self, settings: Settings, store: Store, broker_url: str, worker: str, review_slots: int) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        broker_url: str,
+        worker: str,
+        review_slots: int,
+        register: Callable[[dict[str, int] | None], object] = lambda _: None,
+    ) -> None:
         self.settings = settings
         self.store = store
+        self.store_outage = Outage("store")
+        self.evidence_outage = Outage("evidence")
+        #: Set when this worker ends: who waits for a service gives up.
+        self.ending = threading.Event()
         self.worker = worker
         self.limits = AttemptLimits(agent=settings.agent_attempts, farm=settings.farm_attempts)
         self.evidence: EvidenceStore = open_evidence(settings.resolved_evidence_url)
@@ -70,11 +84,17 @@ class WorkerContext:
             housekeeping_seconds=min(60.0, 2 * settings.lease_seconds),
             status=self.status.read,
             note_store=self.metrics.store_away.note,
+            outage=self.store_outage,
+            register=register,
             review_pause=self.disk.reason,
         )
         self._lock = threading.Lock()
         self._sandboxes: dict[str, Sandbox] = {}
-        self._judges: dict[tuple[str, str], Judge] = {}
+        # Of its own: a judge that loads its model must not keep reviews from their sandbox.
+        self._judges_lock = threading.Lock()
+        #: By fingerprint and corpus; what a judge answers depends on nothing else.
+        self._judges: dict[tuple[str, int], Judge] = {}
+        self._corpora: dict[str, int] = {}
         self._limiters: dict[str, RateLimiter] = {}
 
     def sandbox(self, runner: str) -> Sandbox:
@@ -96,10 +116,15 @@ class WorkerContext:
 
     def judge(self, judge_id: str, sweep_id: str) -> Judge:
         """The judge of a fingerprint. UnavailableError when this worker's judge of that name is another one."""
-        key = (judge_id, sweep_id)
-        with self._lock:
+        with self._judges_lock:
+            corpus_id = self._corpora.get(sweep_id)
+            if corpus_id is None:
+                with self.store.read() as connection:
+                    of_sweep = select(sweeps.c.corpus_id).where(sweeps.c.id == sweep_id)
+                    corpus_id = self._corpora[sweep_id] = connection.execute(of_sweep).scalar_one()
+            key = (judge_id, corpus_id)
             if key not in self._judges:
-                self._judges[key] = self._open_judge(judge_id, sweep_id)
+                self._judges[key] = self._open_judge(judge_id, corpus_id)
             return self._judges[key]
 
     def judge_for(self, step: TakenStep, trial: TrialContext, stopped: threading.Event) -> Judge:
@@ -131,13 +156,14 @@ class WorkerContext:
                 self._limiters[scope] = BrokerRateLimiter(self.broker.redis, limits, scope=scope)
             return self._limiters[scope]
 
-    def _open_judge(self, judge_id: str, sweep_id: str) -> Judge:
+    def _open_judge(self, judge_id: str, corpus_id: int) -> Judge:
         with self.store.read() as connection:
             row = judge_document(connection, judge_id)
-            corpus_id = connection.execute(select(sweeps.c.corpus_id).where(sweeps.c.id == sweep_id)).scalar_one()
             corpus = load_corpus(connection, corpus_id)
         judge = load_judge(
-            row.document["spec"], corpus=corpus, reference_folder=bundled("corpus") / corpus.name / "reference"
+            spec_of(row.document["spec"], row.document["description"]),
+            corpus=corpus,
+            reference_folder=bundled("corpus") / corpus.name / "reference",
         )
         if judge.fingerprint != judge_id:
             raise UnavailableError(
@@ -171,6 +197,11 @@ class WorkerContext:
         for line in removed:
             log.info("reaped", what=line)
         return removed
+
+    def end(self) -> None:
+        """Begin no more: what waits for its turn, or for a service that is away, is left to others."""
+        self.ending.set()
+        self.review_gate.close()
 
     def close(self) -> None:
         self.watcher.close()

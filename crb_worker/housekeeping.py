@@ -27,21 +27,33 @@ __all__ = ["Found", "evidence_things", "image_things", "snapshot_things"]
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """Things of one kind and how to remove one of them by name; ``remove`` says why it did not, or None."""
+    """Things of one kind and how to remove one of them by name; ``remove`` says why it did not, or None.
+
+    ``problem`` is a sentence about what kept all of them; None where it is known which are needed.
+    """
 
     things: tuple[Thing, ...]
     remove: Callable[[str], str | None]
+    problem: str | None = None
 
 
 def evidence_things(store: Store, evidence: EvidenceStore) -> Found:
-    """Every blob. One that is named anywhere in the store is kept."""
+    """Every blob. One that is named anywhere in the store is kept.
+
+    So is all the rest where a judge's request, which names further blobs, cannot be read.
+    """
     # Blobs first: a row that comes later names a blob that was written, or made young, later too.
     blobs = {blob.path: blob for blob in evidence.blobs()}
     with store.read() as connection:
         named = named_digests(connection)
         requests = request_digests(connection)
+    unreadable = []
     for digest in requests:
-        named.update(request_parts(evidence, digest))
+        parts = request_parts(evidence, digest)
+        if parts is None:
+            unreadable.append(digest)
+        else:
+            named.update(parts)
 
     def remove(path: str) -> str | None:
         blob = blobs[path]
@@ -58,11 +70,26 @@ def evidence_things(store: Store, evidence: EvidenceStore) -> Found:
                 shown_as=blob.digest or blob.path,
                 size=blob.size,
                 last_used=blob.stored_at,
-                kept_because="a row names it" if blob.digest in named else None,
+                kept_because="a row names it"
+                if blob.digest in named
+                else "a judge's request that cannot be read may name it"
+                if unreadable and blob.digest is not None
+                else None,
             )
             for blob in blobs.values()
         ),
         remove=remove,
+        problem=_unreadable(unreadable),
+    )
+
+
+def _unreadable(requests: Sequence[str]) -> str | None:
+    if not requests:
+        return None
+    what = "1 request of a judge" if len(requests) == 1 else f"{len(requests)} requests of judges"
+    return (
+        f"All evidence is kept: {what} cannot be read, so nobody knows which blobs are named there "
+        f"(the first is {requests[0]}). Restore them from a backup."
     )
 
 

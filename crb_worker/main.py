@@ -14,16 +14,16 @@ from typing import Any
 import structlog
 from celery import signals
 from celery.exceptions import SecurityWarning
-from sqlalchemy import delete, insert, update
+from sqlalchemy import update
 
-from crb_core.clock import utc_now
 from crb_core.errors import CrbError
 from crb_core.settings import MAX_SLOTS, Settings
 from crb_core.store import open_store
 from crb_core.store.tables import Stage, WorkerRow, core
+from crb_core.store.workers import register_worker, unregister_worker
 from crb_worker.app import QUEUES, check_broker, make_app
 from crb_worker.context import WorkerContext
-from crb_worker.sandbox.egress_options import require_lanes
+from crb_worker.sandbox.egress_options import require_free_subnets, too_few_lanes
 from crb_worker.slots import threads_for
 from crb_worker.tasks import register_tasks
 
@@ -49,19 +49,24 @@ def run_worker(
     # Random, so that two workers with the same host name and pid (containers) are never one.
     name = f"{host}-{os.getpid()}-{secrets.token_hex(3)}"
     review_slots = settings.resolved_review_slots if Stage.REVIEW.value in queues else 0
-    require_lanes(settings, review_slots)
+    if review_slots:
+        require_free_subnets(settings)
     judges = [queue for queue in queues if queue != Stage.REVIEW.value]
     slots = dict.fromkeys(judges, settings.judge_slots) | ({Stage.REVIEW.value: review_slots} if review_slots else {})
-    context = WorkerContext(settings, store, broker_url, name, max(review_slots, 1))
+
+    def register(wanted_slots: dict[str, int] | None = None) -> None:
+        with store.write() as connection:
+            register_worker(connection, name, host=host, pid=os.getpid(), slots=slots, wanted_slots=wanted_slots)
+
+    context = WorkerContext(settings, store, broker_url, name, max(review_slots, 1), register)
     app = make_app(broker_url, events=lifeline is None)
     register_tasks(app, context)
     if lifeline is not None:
         threading.Thread(target=_leave_with_parent, args=(lifeline,), daemon=True).start()
-    with store.write() as connection:
-        connection.execute(
-            insert(workers).values(name=name, host=host, pid=os.getpid(), beat=0, slots=slots, started_at=utc_now())
-        )
+    register()
     log.info("worker_started", worker=name, slots=slots)
+    if problem := too_few_lanes(settings, review_slots):
+        log.warning("few_networks_for_agents", problem=problem)
     context.metrics.set_slots(slots)
     context.watcher.start()
     context.nudge()
@@ -82,12 +87,14 @@ def run_worker(
         worker.pool.limit = threads_for(slots)
         context.watcher.follow_orders(partial(_follow_orders, context, worker, dict(slots), slots))
         # Reviews that wait for their turn are handed back instead of begun.
-        signals.worker_shutting_down.connect(lambda **_: context.review_gate.close(), weak=False)
+        signals.worker_shutting_down.connect(lambda **_: context.end(), weak=False)
         worker.start()
     finally:
+        # First, or it would register this worker anew.
+        context.watcher.close()
         try:
             with store.write() as connection:
-                connection.execute(delete(workers).where(workers.c.name == name))
+                unregister_worker(connection, name)
         except CrbError as error:
             log.warning("store_away", error=str(error))
         context.close()

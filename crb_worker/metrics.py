@@ -11,9 +11,13 @@ from pathlib import Path
 from prometheus_client import Counter, Gauge, Histogram
 
 from crb_core.phases import split
-from crb_core.telemetry import SECONDS_BUCKETS, AwayClock, new_registry
+from crb_core.telemetry import SECONDS_BUCKETS, AwayClock, FewNames, new_registry
 
 __all__ = ["WorkerMetrics", "worker_metrics"]
+
+
+#: Agents and models that have series of their own in one process.
+AGENTS_NAMED, MODELS_NAMED = 200, 50
 
 
 class WorkerMetrics:
@@ -21,6 +25,7 @@ class WorkerMetrics:
 
     def __init__(self) -> None:
         self.registry = new_registry("worker")
+        self._agents, self._models = FewNames(AGENTS_NAMED), FewNames(MODELS_NAMED)
         registry = self.registry
         self.queue_wait = Histogram(
             "crb_queue_wait_seconds",
@@ -142,6 +147,7 @@ class WorkerMetrics:
         self, agent: str, outcome: str, *, phases_ms: Mapping[str, float] | None, review_ms: float | None
     ) -> None:
         """An attempt whose result is in the store."""
+        agent = self._agents(agent)
         self.attempts.labels(agent, outcome).inc()
         for part, milliseconds in split(phases_ms, review_ms).items():
             # The queue is counted at the take, for every stage alike.
@@ -160,6 +166,7 @@ class WorkerMetrics:
         self, model: str, outcome: str, *, milliseconds: float | None, usage: Mapping[str, object] | None = None
     ) -> None:
         """A call that ended. ``usage`` are the usage columns of an answered call's row; what it lacks stays missing."""
+        model = self._models(model)
         self.judge_calls.labels(model, outcome).inc()
         if milliseconds is not None:
             self.judge_call.labels(model).observe(milliseconds / 1000)

@@ -11,10 +11,24 @@ from hypothesis import settings
 
 from tests.chaos.reporting import pytest_runtest_logreport, pytest_terminal_summary
 from tests.left_out import LeftOut
-from tests.services import docker_problem, postgres_server, postgres_url, redis_server, redis_url
+from tests.services import (
+    docker_problem,
+    migrated_postgres,
+    migrated_sqlite,
+    postgres_of_module,
+    postgres_server,
+    postgres_store_url,
+    postgres_url,
+    redis_server,
+    redis_url,
+)
 
 __all__ = [
+    "migrated_postgres",
+    "migrated_sqlite",
+    "postgres_of_module",
     "postgres_server",
+    "postgres_store_url",
     "postgres_url",
     "pytest_runtest_logreport",
     "pytest_terminal_summary",

@@ -10,12 +10,27 @@ import functools
 import os
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, make_url
 
-__all__ = ["docker_problem", "postgres_server", "postgres_url", "redis_server", "redis_url", "start_container"]
+from crb_core.store import open_store
+
+__all__ = [
+    "docker_problem",
+    "migrated_postgres",
+    "migrated_sqlite",
+    "postgres_of_module",
+    "postgres_server",
+    "postgres_store_url",
+    "postgres_url",
+    "redis_server",
+    "redis_url",
+    "start_container",
+]
 
 #: On every container that tests start through this module; ``make clean`` removes what a killed run left.
 LABEL = {"crb.tests": "service"}
@@ -118,12 +133,53 @@ def postgres_server() -> Iterator[str]:
 @pytest.fixture
 def postgres_url(postgres_server: str) -> Iterator[str]:
     """The URL of an empty PostgreSQL database."""
+    with _database(postgres_server, "template0") as (_, url):
+        yield url
+
+
+@pytest.fixture(scope="module")
+def postgres_of_module(postgres_server: str) -> Iterator[str]:
+    """The URL of an empty PostgreSQL database that the tests of one module share."""
+    with _database(postgres_server, "template0") as (_, url):
+        yield url
+
+
+@pytest.fixture(scope="session")
+def migrated_postgres(postgres_server: str) -> Iterator[str]:
+    """The name of a database that holds an empty store: making one by migrations costs more than most tests."""
+    with _database(postgres_server, "template0") as (name, url):
+        open_store(url).close()
+        yield name
+
+
+@pytest.fixture
+def postgres_store_url(postgres_server: str, migrated_postgres: str) -> Iterator[str]:
+    """The URL of a PostgreSQL database that holds an empty store."""
+    with _database(postgres_server, migrated_postgres) as (_, url):
+        yield url
+
+
+@pytest.fixture(scope="session")
+def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with an empty store, to be copied."""
+    path: Path = tmp_path_factory.mktemp("migrated") / "crb.sqlite"
+    store = open_store(f"sqlite:///{path}")
+    with store.engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    store.close()
+    return path
+
+
+@contextmanager
+def _database(server: str, template: str) -> Iterator[tuple[str, str]]:
+    """The name and URL of a new database. Its texts sort by language, as on most servers, unlike SQLite's."""
     name = f"test_{secrets.token_hex(6)}"
-    engine = create_engine(postgres_server, isolation_level="AUTOCOMMIT")
+    locale = "LOCALE_PROVIDER icu ICU_LOCALE 'en-US'" if template == "template0" else ""
+    engine = create_engine(server, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
-        connection.exec_driver_sql(f"CREATE DATABASE {name}")
+        connection.exec_driver_sql(f"CREATE DATABASE {name} TEMPLATE {template} {locale}")
     try:
-        yield make_url(postgres_server).set(database=name).render_as_string(hide_password=False)
+        yield name, make_url(server).set(database=name).render_as_string(hide_password=False)
     finally:
         with engine.connect() as connection:
             connection.exec_driver_sql(f"DROP DATABASE {name} WITH (FORCE)")

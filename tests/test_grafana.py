@@ -23,6 +23,8 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docker" / "grafana"
 #: A metric name in a PromQL expression: not a function, label or keyword, which are followed or preceded otherwise.
 NAME = re.compile(r"\b(?:crb|process|flower)_[a-z_]+\b")
+#: Labels that Prometheus adds to what it scrapes.
+OF_PROMETHEUS = {"instance", "job"}
 SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "info": ("_info",), "gauge": ("",)}
 
 
@@ -37,6 +39,36 @@ def registries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
         client = BrokerClient(broker.url)
         scheduler.watch_farm(store, client, lease_seconds=30)
         found = {"worker": _names(WorkerMetrics().registry), "scheduler": _names(scheduler.registry)}
+        client.close()
+    store.close()
+    return found
+
+
+@pytest.fixture(scope="module")
+def labels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """The labels of every metric that a worker or a scheduler serves, by the name that Prometheus shows."""
+    folder = tmp_path_factory.mktemp("labels")
+    store = open_store(f"sqlite:///{folder / 'crb.sqlite'}")
+    planned = plan(store)
+    planned.queue(*planned.ids())
+    worker, scheduler = WorkerMetrics(), SchedulerMetrics()
+    worker.attempt_ended("a", "succeeded", phases_ms={"prepare": 1.0}, review_ms=1.0)
+    worker.set_slots({"review": 1})
+    worker.judge_step_ended("match", "done", 1.0)
+    worker.late.labels("review").inc()
+    with worker.holding("review", 1.0):
+        pass
+    for usage in ({"input_tokens": 1, "list_price_usd": 1.0, "charge_usd": 1.0}, {}):
+        worker.judge_call_ended("m", "answered", milliseconds=1.0, usage=usage)
+    found: dict[str, set[str]] = {}
+    with EmbeddedBroker(folder / "broker-folder") as broker:
+        client = BrokerClient(broker.url)
+        scheduler.watch_farm(store, client, lease_seconds=30)
+        for registry in (worker.registry, scheduler.registry):
+            for family in registry.collect():
+                assert family.samples, f"{family.name} has no sample here, so nobody knows its labels"
+                for sample in family.samples:
+                    found.setdefault(sample.name, set()).update(sample.labels)
         client.close()
     store.close()
     return found
@@ -72,6 +104,23 @@ def test_every_panel_asks_for_metrics_that_exist(panel: dict[str, Any], registri
         for counter in (name for name in named if name.endswith(("_total", "_bucket"))):
             window = re.search(rf"(rate|increase)\({counter}", target["expr"])
             assert window, f"{counter} only ever rises; a panel shows its rate"
+
+
+@pytest.mark.parametrize("panel", panels(), ids=lambda panel: panel["title"])
+def test_every_panel_asks_for_labels_that_exist(panel: dict[str, Any], labels: dict[str, set[str]]) -> None:
+    """Those that it selects, groups by and shows belong to each metric of the expression."""
+    for target in panel["targets"]:
+        expression, named = target["expr"], set(NAME.findall(target["expr"]))
+        selectors = re.findall(r"\{([^}]*)\}", expression)
+        asked = {label for selector in selectors for label in re.findall(r"(\w+)\s*[=!]", selector)}
+        for group in re.findall(r"\bby \(([^)]*)\)", expression):
+            asked |= {label.strip() for label in group.split(",")}
+        asked |= set(re.findall(r"\{\{(\w+)\}\}", target.get("legendFormat") or ""))
+        for name in named:
+            assert asked - OF_PROMETHEUS <= labels[name], (name, asked - OF_PROMETHEUS - labels[name])
+        shown = set(re.findall(r"\{\{(\w+)\}\}", target.get("legendFormat") or ""))
+        groups = re.findall(r"^sum by \(([^)]*)\)", expression)
+        assert not groups or shown <= {label.strip() for label in groups[0].split(",")}, "a legend shows what is left"
 
 
 def test_every_metric_of_ours_is_on_the_dashboard(registries: dict[str, set[str]]) -> None:

@@ -22,6 +22,7 @@ from crb_core.errors import InputError
 from crb_core.store.operation_log import record_operation
 from crb_core.store.operations import COMMAND_LINE, FARM
 from crb_core.store.tables import AccessTokenRow, core
+from crb_core.store.texts import by_characters
 
 __all__ = [
     "AccessToken",
@@ -106,7 +107,7 @@ def create_token(
 
 def list_tokens(connection: Connection) -> list[AccessToken]:
     """All tokens that were ever made, by name."""
-    return [_of(row) for row in connection.execute(select(tokens).order_by(tokens.c.name))]
+    return [_of(row) for row in connection.execute(select(tokens).order_by(by_characters(tokens.c.name)))]
 
 
 def revoke_token(connection: Connection, name: str, *, actor: str = COMMAND_LINE) -> tuple[AccessToken, bool]:

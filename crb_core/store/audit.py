@@ -15,6 +15,7 @@ from crb_core.store.tables import (
     TrialRow,
     core,
 )
+from crb_core.store.texts import by_characters
 
 __all__ = ["sweep_record", "sweep_records"]
 
@@ -62,7 +63,7 @@ def sweep_record(connection: Connection, sweep_id: str) -> dict[str, Any] | None
             select(builds.c.id.label("build"), builds.c.agent, builds.c.kind, builds.c.runner)
             .join(sweep_builds, sweep_builds.c.build_id == builds.c.id)
             .where(sweep_builds.c.sweep_id == sweep_id)
-            .order_by(builds.c.agent, builds.c.id),
+            .order_by(by_characters(builds.c.agent), builds.c.id),
         ),
         "pull_requests": list(
             connection.execute(

@@ -29,6 +29,7 @@ from crb_core.store.tables import (
     TrialRow,
     core,
 )
+from crb_core.store.texts import by_characters
 
 __all__ = ["STATES", "pull_request_record", "shown_diffs"]
 
@@ -68,7 +69,7 @@ def pull_request_record(connection: Connection, sweep_id: str, key: str, judge_i
         select(trials.c.id, trials.c.round, trials.c.build_id, builds.c.agent)
         .join(builds, builds.c.id == trials.c.build_id)
         .where(mine)
-        .order_by(builds.c.agent, trials.c.build_id, trials.c.round)
+        .order_by(by_characters(builds.c.agent), trials.c.build_id, trials.c.round)
     ).all()
     if row is None or not planned:
         return None

@@ -7,20 +7,32 @@ be restored into PostgreSQL and back. It is taken in one read transaction, while
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import glob
 import json
 import os
 import tempfile
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Table, Text, bindparam, cast, func, insert, select, text
+from sqlalchemy import Connection, Table, Text, bindparam, cast, delete, func, insert, select, text
+from sqlalchemy.exc import DataError, IntegrityError, OperationalError, ProgrammingError, StatementError
 
 from crb_core.clock import utc_now
 from crb_core.errors import InputError, StoreError, Where
 from crb_core.evidence import ChangedEvidenceError, EvidenceStore
-from crb_core.formats.archive_tar import MANIFEST, ArchiveReader, ArchiveWriter, manifest_bytes, open_archive
+from crb_core.formats.archive_tar import (
+    MANIFEST,
+    ArchiveReader,
+    ArchiveWriter,
+    content_digest,
+    manifest_bytes,
+    open_archive,
+)
 from crb_core.store.archive_rows import freeze
 from crb_core.store.references import ROWS_AT_ONCE, digests_in, is_json, request_parts, stored_rows, stored_tables
 from crb_core.store.schema import HEAD, stored_revision, upgrade
@@ -29,7 +41,10 @@ from crb_core.store.session import Store
 __all__ = ["FORMAT", "Backup", "restore_backup", "write_backup"]
 
 FORMAT = "crb.backup/1"
+#: What an unfinished backup may be written to for the last time, in seconds ago, before it counts as left behind.
+UNFINISHED_SECONDS = 60.0
 _ABOUT = "backup.json"
+_CHANGES = "content_change"
 #: Columns whose digests name blobs that must be there; other digests in rows name other things.
 _BLOB_COLUMNS = {("attempt", "evidence"), ("judge_call", "request_digest"), ("judge_call", "answer_digest")}
 #: Whose blobs name further blobs: the long texts of a judge's request are stored once for all requests.
@@ -64,10 +79,13 @@ def write_backup(store: Store, evidence: EvidenceStore, path: Path) -> Backup:
         raise StoreError(f"The store {store.url} is empty", remedy="There is nothing to back up yet")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_unfinished(path)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         temporary = Path(name)
         try:
             with os.fdopen(descriptor, "wb") as stream:
+                # Tells a backup that is being made from what a killed one left.
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 backup = _write(store, evidence, ArchiveWriter(stream), revision)
                 stream.flush()
                 os.fsync(stream.fileno())
@@ -82,6 +100,16 @@ def write_backup(store: Store, evidence: EvidenceStore, path: Path) -> Backup:
             f"The backup {path} cannot be written: {error.strerror}", remedy="Name a place with space that is writable"
         ) from error
     return backup
+
+
+def _remove_unfinished(path: Path) -> None:
+    """Remove what backups to this path left that were killed while they wrote."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*"):
+        with contextlib.suppress(OSError), left.open("rb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # One that is younger may have been made a moment ago and not be locked yet.
+            if time.time() - left.stat().st_mtime > UNFINISHED_SECONDS:
+                left.unlink()
 
 
 def _write(store: Store, evidence: EvidenceStore, writer: ArchiveWriter, revision: str) -> Backup:
@@ -112,7 +140,9 @@ def _write(store: Store, evidence: EvidenceStore, writer: ArchiveWriter, revisio
                             if (table.name, column.name) in _BLOB_COLUMNS:
                                 required.update(digests)
                             if (table.name, column.name) == _NAMES_FURTHER:
-                                named.update(each for digest in digests for each in request_parts(evidence, digest))
+                                named.update(
+                                    each for digest in digests for each in request_parts(evidence, digest) or ()
+                                )
             rows[table.name] = sink.lines
     # A blob is stored before the row that names it, so what the rows name was there when they were read.
     blobs = 0
@@ -159,6 +189,8 @@ def restore_backup(path: Path, store: Store, evidence: EvidenceStore) -> Backup:
             tables = stored_tables(connection)
             _require_same_tables(about, tables, reader)
             _require_no_rows(store, connection, tables)
+            # Last: triggers note every row that is inserted, and the log is to be that of the backup.
+            tables.sort(key=lambda table: table.name == _CHANGES)
             rows = {table.name: _insert(connection, table, reader) for table in tables}
             _advance_sequences(connection, tables)
             required = _required_digests(connection, tables)
@@ -183,11 +215,7 @@ def _verified(reader: ArchiveReader) -> tuple[dict[str, Any], dict[str, tuple[in
     files = {name: (member.size, reader.digest(name)) for name, member in reader.members.items() if name != MANIFEST}
     stated = reader.read(MANIFEST)
     if stated != manifest_bytes(files):
-        try:
-            listed = {entry["path"]: entry["sha256"] for entry in json.loads(stated)["files"]}
-        except (ValueError, KeyError, TypeError):
-            listed = {}
-        changed = next((name for name, (_, digest) in files.items() if listed.get(name) != digest), MANIFEST)
+        changed = _changed_file(stated, {name: digest for name, (_, digest) in files.items()})
         raise InputError("the backup was changed or damaged", where=reader.at(changed), remedy=remedy)
     try:
         about = json.loads(reader.read(_ABOUT))
@@ -201,6 +229,19 @@ def _verified(reader: ArchiveReader) -> tuple[dict[str, Any], dict[str, tuple[in
     if found != wanted or not isinstance(about.get("schema"), str):
         raise InputError("the tables are not those that the backup names", where=reader.at(_ABOUT), remedy=remedy)
     return about, files, json.loads(stated)["content_sha256"]
+
+
+def _changed_file(stated: bytes, digests: dict[str, str]) -> str:
+    """The first file that is not what the manifest states; the manifest where all of them are what it was made for."""
+    try:
+        manifest = json.loads(stated)
+        listed = {entry["path"]: entry["sha256"] for entry in manifest["files"]}
+        whole = manifest["content_sha256"]
+    except (ValueError, KeyError, TypeError):
+        return MANIFEST
+    if whole == content_digest(digests):
+        return MANIFEST
+    return next((name for name, digest in digests.items() if listed.get(name) != digest), MANIFEST)
 
 
 def _require_target(store: Store, revision: str) -> None:
@@ -260,6 +301,8 @@ def _insert(connection: Connection, table: Table, reader: ArchiveReader) -> int:
             values[column.name] = bindparam(column.name, type_=Text)
         else:
             values[column.name] = cast(bindparam(column.name, type_=Text), column.type)
+    if table.name == _CHANGES:
+        connection.execute(delete(table))
     statement = insert(table).values(values)
     count = 0
     batch: list[dict[str, Any]] = []
@@ -269,12 +312,25 @@ def _insert(connection: Connection, table: Table, reader: ArchiveReader) -> int:
             raise InputError("this is no row of the table", where=reader.at(member, number))
         batch.append(row)
         if len(batch) >= ROWS_AT_ONCE:
-            connection.execute(statement, batch)
-            count += len(batch)
+            count += _insert_batch(connection, statement, batch, reader.at(member))
             batch = []
     if batch:
+        count += _insert_batch(connection, statement, batch, reader.at(member))
+    return count
+
+
+def _insert_batch(connection: Connection, statement: Any, batch: list[dict[str, Any]], where: Where) -> int:
+    try:
         connection.execute(statement, batch)
-    return count + len(batch)
+    except (IntegrityError, DataError, ProgrammingError, StatementError, UnicodeEncodeError, OverflowError) as error:
+        if isinstance(error, OperationalError):
+            raise
+        raise InputError(
+            f"the database takes no such rows: {str(getattr(error, 'orig', None) or error).splitlines()[0]}",
+            where=where,
+            remedy="Take another copy of the backup, or another backup; nothing was restored",
+        ) from None
+    return len(batch)
 
 
 def _row(line: bytes, names: Sequence[str]) -> dict[str, Any] | None:
@@ -282,7 +338,9 @@ def _row(line: bytes, names: Sequence[str]) -> dict[str, Any] | None:
         row = json.loads(line)
     except ValueError:
         return None
-    return dict(zip(names, row, strict=True)) if isinstance(row, list) and len(row) == len(names) else None
+    if not isinstance(row, list) or len(row) != len(names) or any(isinstance(value, list | dict) for value in row):
+        return None
+    return dict(zip(names, row, strict=True))
 
 
 def _advance_sequences(connection: Connection, tables: Iterable[Table]) -> None:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import select
 
 from crb_core.ablation import Exclusion, check_prefixes
 from crb_core.bootstrap import Bootstrap
-from crb_core.dimensions import EVERY_PULL_REQUEST, Dimensions, PullRequestFilter
+from crb_core.dimensions import EVERY_PULL_REQUEST, KnownDimensions, PullRequestFilter
 from crb_core.errors import InputError
 from crb_core.leaderboard import Leaderboard, leaderboard
 from crb_core.protocols import protocol_named
 from crb_core.rows import Measured
 from crb_core.store.measured import StoredSweep, load_sweep
+from crb_core.store.pull_request_diffs import PullRequestDiffs
 from crb_core.store.pull_request_dimensions import stored_dimensions
 from crb_core.store.results import StoredJudge, SweepResults, find_judge, oversubscribed_builds, sweep_judges
 from crb_core.store.session import Store
@@ -35,9 +36,7 @@ _KEPT_EXCLUSIONS = 4
 class LoadedBoard:
     """A sweep under one judge, loaded once; ``board`` computes its leaderboard anew under any filter (seed A 7.4)."""
 
-    def __init__(
-        self, about: StoredSweep, oversubscribed: frozenset[str], dimensions: Mapping[str, Dimensions]
-    ) -> None:
+    def __init__(self, about: StoredSweep, oversubscribed: frozenset[str], dimensions: KnownDimensions) -> None:
         self.about = about
         self.oversubscribed = oversubscribed
         #: By key of the sweep's pull requests what is known of each.
@@ -47,13 +46,25 @@ class LoadedBoard:
         self._lock = threading.Lock()
 
     @classmethod
-    def load(cls, store: Store, sweep_id: str, judge: StoredJudge) -> LoadedBoard:
-        """Read everything that the rows are made of; InputError for a protocol without claims."""
+    def load(
+        cls,
+        store: Store,
+        sweep_id: str,
+        judge: StoredJudge,
+        *,
+        diffs: PullRequestDiffs | None = None,
+        earlier: LoadedBoard | None = None,
+    ) -> LoadedBoard:
+        """Read everything that the rows are made of; InputError for a protocol without claims.
+
+        With ``diffs``, dimensions that the corpus does not record are computed from them. Of the same sweep and judge
+        loaded ``earlier`` it takes what cannot have changed, and reads only what is new; that one may go on being used.
+        """
         with store.read() as connection:
             return cls(
-                load_sweep(connection, sweep_id, judge),
+                load_sweep(connection, sweep_id, judge, earlier=None if earlier is None else earlier.about),
                 oversubscribed_builds(connection, sweep_id),
-                stored_dimensions(connection, sweep_id),
+                stored_dimensions(connection, sweep_id, diffs),
             )
 
     def measured(
@@ -136,9 +147,10 @@ def load_board(
     allow_partial: bool = False,
     exclude_producers: Sequence[str] = (),
     pull_requests: PullRequestFilter = EVERY_PULL_REQUEST,
-) -> tuple[Leaderboard, StoredSweep, Exclusion | None]:
+    diffs: PullRequestDiffs | None = None,
+) -> tuple[Leaderboard, LoadedBoard, Exclusion | None]:
     """A sweep's leaderboard under one judge, with intervals, computed anew from what is stored."""
-    loaded = LoadedBoard.load(store, sweep_id, judge)
+    loaded = LoadedBoard.load(store, sweep_id, judge, diffs=diffs)
     board = loaded.board(
         beta=beta,
         subset=subset or EVERYTHING,
@@ -148,15 +160,16 @@ def load_board(
         pull_requests=pull_requests,
         bootstrap=Bootstrap(),
     )
-    return board, loaded.about, loaded.exclusion(exclude_producers)
+    return board, loaded, loaded.exclusion(exclude_producers)
 
 
 def judge_json(judge: StoredJudge) -> dict[str, Any]:
-    """The judge with what is known of its calibration; None where it was not calibrated."""
+    """The judge, whose votes a council counts, and its calibration; None where it was not calibrated."""
     return {
         "name": judge.name,
         "fingerprint": judge.judge_id,
         "classifies": judge.classifies,
+        "council": list(judge.council) or None,
         "calibration": judge.calibration,
     }
 
@@ -167,12 +180,14 @@ def board_json(
     excluded: Exclusion | None = None,
     *,
     dimensions: PullRequestFilter = EVERY_PULL_REQUEST,
+    known: KnownDimensions | None = None,
     pull_requests: bool = True,
     scores: bool = True,
 ) -> dict[str, object]:
     """``crb.leaderboard/1`` with what it was computed from; ``dimensions`` restricted its pull requests.
 
-    Without ``scores`` it is the document of a page, which shows no single round.
+    ``known`` says of how many pull requests a dimension was computed. Without ``scores`` it is the document of a page,
+    which shows no single round.
     """
     return {
         "sweep": about.sweep_name,
@@ -183,6 +198,7 @@ def board_json(
         "judge": judge_json(about.judge),
         "excluded_producers": None if excluded is None else excluded.model_dump(mode="json"),
         "dimensions": dimensions.to_json(),
+        "dimensions_computed": {} if known is None else known.computed_counts(dimensions.dimensions),
         **board.to_json(pull_requests=pull_requests, scores=scores),
     }
 

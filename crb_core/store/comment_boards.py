@@ -9,13 +9,14 @@ from typing import Any
 from crb_core.bootstrap import Bootstrap
 from crb_core.comment_lists import compatible_rows
 from crb_core.comment_rows import NO_PROFILE, CommentRow, CommentTrial
-from crb_core.dimensions import EVERY_PULL_REQUEST, Dimensions, PullRequestFilter
+from crb_core.dimensions import EVERY_PULL_REQUEST, KnownDimensions, PullRequestFilter
 from crb_core.errors import InputError, Where
 from crb_core.golden_leaderboard import strict_rows
 from crb_core.identity import RowIdentity
 from crb_core.protocols import protocol_named
 from crb_core.protocols.golden_comments import DEFAULT_PROFILE
 from crb_core.store.comment_results import load_comment_trials, scorable_pull_requests
+from crb_core.store.pull_request_diffs import PullRequestDiffs
 from crb_core.store.pull_request_dimensions import stored_dimensions
 from crb_core.store.results import StoredJudge, SweepResults
 from crb_core.store.session import Store
@@ -79,7 +80,7 @@ class LoadedComments:
         results: SweepResults,
         by_build: Mapping[str, Sequence[CommentTrial]],
         keys: Sequence[str],
-        dimensions: Mapping[str, Dimensions],
+        dimensions: KnownDimensions,
     ) -> None:
         self.results = results
         #: By key of the sweep's pull requests what is known of each.
@@ -90,15 +91,17 @@ class LoadedComments:
         self._producers = {golden.producer for each in judged for golden in each.golden}
 
     @classmethod
-    def load(cls, store: Store, sweep_id: str, judge: StoredJudge) -> LoadedComments:
-        """Read everything that the rows are made of."""
+    def load(
+        cls, store: Store, sweep_id: str, judge: StoredJudge, *, diffs: PullRequestDiffs | None = None
+    ) -> LoadedComments:
+        """Read everything that the rows are made of; ``diffs`` as for ``LoadedBoard.load``."""
         with store.read() as connection:
             results, by_build = load_comment_trials(connection, sweep_id, judge)
             return cls(
                 results,
                 by_build,
                 scorable_pull_requests(connection, sweep_id),
-                stored_dimensions(connection, sweep_id),
+                stored_dimensions(connection, sweep_id, diffs),
             )
 
     def rows(self, options: Options, bootstrap: Bootstrap | None = None) -> tuple[CommentRow, ...]:
@@ -139,17 +142,24 @@ class LoadedComments:
 
 
 def build_rows(
-    store: Store, sweep_id: str, judge: StoredJudge, options: Options, bootstrap: Bootstrap | None = None
-) -> tuple[tuple[CommentRow, ...], SweepResults]:
+    store: Store,
+    sweep_id: str,
+    judge: StoredJudge,
+    options: Options,
+    bootstrap: Bootstrap | None = None,
+    *,
+    diffs: PullRequestDiffs | None = None,
+) -> tuple[tuple[CommentRow, ...], LoadedComments]:
     """A sweep's rows under one judge, counted anew from what is stored; ``bootstrap`` adds intervals and letters."""
-    loaded = LoadedComments.load(store, sweep_id, judge)
-    return loaded.rows(options, bootstrap), loaded.results
+    loaded = LoadedComments.load(store, sweep_id, judge, diffs=diffs)
+    return loaded.rows(options, bootstrap), loaded
 
 
 def board_json(
-    boards: Sequence[tuple[StoredJudge, Sequence[CommentRow]]], results: SweepResults, options: Options
+    boards: Sequence[tuple[StoredJudge, Sequence[CommentRow]]], loaded: LoadedComments, options: Options
 ) -> dict[str, Any]:
     """``crb.leaderboard/1`` of this protocol: the rows of every judge, each naming its judge."""
+    results = loaded.results
     return {
         "format": "crb.leaderboard/1",
         "sweep": results.sweep_name,
@@ -164,6 +174,7 @@ def board_json(
         "beta": options.beta,
         "subset": options.subset.to_json(),
         "dimensions": options.pull_requests.to_json(),
+        "dimensions_computed": loaded.dimensions.computed_counts(options.pull_requests.dimensions),
         "sort": "f",
         "uncertainty": None if options.compatible else Bootstrap().to_json(),
         "judges": [

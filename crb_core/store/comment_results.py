@@ -9,8 +9,8 @@ from sqlalchemy import Connection, select
 from crb_core.comment_rows import CommentTrial
 from crb_core.protocols.golden_comments import RecordedLists
 from crb_core.rows import Trial
-from crb_core.store.measured import Reviews
 from crb_core.store.results import StoredJudge, SweepResults, TrialResult, load_results
+from crb_core.store.reviews import Reviews
 from crb_core.store.tables import (
     CorrespondenceRow,
     GoldenRow,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, select
 
@@ -30,6 +30,9 @@ from crb_core.usage import token_problem, usage_summary
 __all__ = ["FORMAT", "comparison_json", "only_found", "side_by_side"]
 
 FORMAT = "crb.comparison/2"
+
+#: By golden finding (pull request, position) and build id the rounds in which a candidate matches it.
+Covered: TypeAlias = dict[tuple[str, int], dict[str, set[int]]]
 
 correspondences = core(CorrespondenceRow)
 goldens = core(GoldenRow)
@@ -66,7 +69,12 @@ def comparison_json(
         pair["tokens"] = _tokens(*(rows[builds.index(pair[side])] for side in ("one", "other")))
     values = {build: pull_request_values(sample, about.metrics) for build, sample in zip(builds, samples, strict=True)}
     with store.read() as connection:
-        found = only_found(connection, about, {row.build.build_id: row.used for row in rows}, options)
+        used = {row.build.build_id: row.used for row in rows}
+        if isinstance(loaded, LoadedBoard):
+            found = only_found(about, loaded.about.golden, loaded.about.covered(used), used, options)
+        else:
+            golden = _golden(connection, about.pull_requests, about.sweep_id)
+            found = only_found(about, golden, _covered(connection, about, used), used, options)
     return {
         "format": FORMAT,
         **about.to_json(),
@@ -138,7 +146,9 @@ def _strata(about: SweepRows, builds: Sequence[str]) -> Strata:
         for value in known[axis]:
             if chosen is not None and value not in chosen:
                 continue
-            rows = {row.build.build_id: row for row in about.inside(about.options.subset.with_value(axis, value))}
+            rows = {
+                row.build.build_id: row for row in about.inside(about.options.subset.with_value(axis, value), builds)
+            }
             found.setdefault(axis, {})[value] = [sample_of_row(rows[build], about.options.beta) for build in builds]
     return found
 
@@ -179,15 +189,9 @@ def _build(row: AnyRow, about: SweepRows, options: RowOptions) -> dict[str, Any]
     }
 
 
-def only_found(
-    connection: Connection, about: SweepRows, used: Mapping[str, Sequence[int]], options: RowOptions
-) -> dict[str, Any]:
-    """Which golden true positives inside the subset are covered by one build only, and how many by all and by none.
-
-    ``used`` are the rounds by build. A golden finding counts as covered where any candidate of any used round matches
-    it; ``rounds`` then says in which.
-    """
-    covered: dict[tuple[str, int], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+def _covered(connection: Connection, about: SweepRows, used: Mapping[str, Sequence[int]]) -> Covered:
+    """By golden finding (pull request and position) and build the used rounds in which a candidate matches it."""
+    covered: Covered = defaultdict(lambda: defaultdict(set))
     for row in connection.execute(
         select(pull_requests.c.key, trials.c.build_id, trials.c.round, correspondences.c.golden)
         .join(judgments, judgments.c.id == correspondences.c.judgment_id)
@@ -203,15 +207,36 @@ def only_found(
     ):
         if row.round in used[row.build_id]:
             covered[row.key, row.golden][row.build_id].add(row.round)
+    return covered
+
+
+def only_found(
+    about: SweepRows,
+    golden: Mapping[str, Sequence[GoldenFinding]],
+    covered: Covered,
+    used: Mapping[str, Sequence[int]],
+    options: RowOptions,
+) -> dict[str, Any]:
+    """Which golden true positives inside the subset are covered by one build only, and how many by all and by none.
+
+    ``golden`` are those of each pull request, ``used`` the rounds by build. A golden finding counts as covered where
+    any candidate of any used round matches it; ``rounds`` then says in which.
+    """
+    wanted = set(about.pull_requests)
     leave_out = excludes(options.exclude_producers) if options.exclude_producers else None
     only: dict[str, list[dict[str, Any]]] = {build: [] for build in used}
     counts = {"golden_tp": 0, "all": 0, "none": 0}
-    for key, position, finding in _golden(connection, about.pull_requests, about.sweep_id):
+    for key, position, finding in (
+        (key, position, finding)
+        for key, findings in golden.items()
+        if key in wanted
+        for position, finding in enumerate(findings)
+    ):
         if finding.label.tp_fp is not TpFp.TP or not options.subset.has_golden(finding):
             continue
         if leave_out is not None and leave_out(finding.producer):
             continue
-        by = {build: rounds for build, rounds in covered[key, position].items() if rounds}
+        by = {build: rounds for build, rounds in covered.get((key, position), {}).items() if rounds}
         counts["golden_tp"] += 1
         counts["none"] += not by
         counts["all"] += len(by) == len(used)
@@ -234,16 +259,16 @@ def only_found(
     return counts | {"only": [{"build": build, "findings": found} for build, found in only.items()]}
 
 
-def _golden(connection: Connection, keys: Sequence[str], sweep_id: str) -> list[tuple[str, int, GoldenFinding]]:
+def _golden(connection: Connection, keys: Sequence[str], sweep_id: str) -> dict[str, list[GoldenFinding]]:
     mine = select(trials.c.pull_request_id).where(trials.c.sweep_id == sweep_id).distinct()
     wanted = set(keys)
-    return [
-        (row.key, row.position, GoldenFinding.model_validate(row.document))
-        for row in connection.execute(
-            select(pull_requests.c.key, goldens.c.position, goldens.c.document)
-            .join(pull_requests, pull_requests.c.id == goldens.c.pull_request_id)
-            .where(goldens.c.pull_request_id.in_(mine))
-            .order_by(pull_requests.c.position, goldens.c.position)
-        )
-        if row.key in wanted
-    ]
+    found: dict[str, list[GoldenFinding]] = defaultdict(list)
+    for row in connection.execute(
+        select(pull_requests.c.key, goldens.c.document)
+        .join(pull_requests, pull_requests.c.id == goldens.c.pull_request_id)
+        .where(goldens.c.pull_request_id.in_(mine))
+        .order_by(pull_requests.c.position, goldens.c.position)
+    ):
+        if row.key in wanted:
+            found[row.key].append(GoldenFinding.model_validate(row.document))
+    return found

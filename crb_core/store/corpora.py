@@ -10,6 +10,7 @@ from crb_core.errors import InputError, Where
 from crb_core.finding import GoldenFinding
 from crb_core.pull_request import PullRequest
 from crb_core.store.tables import CorpusRow, GoldenRow, PullRequestRow, core
+from crb_core.store.texts import by_characters
 
 __all__ = ["find_corpus", "list_corpora", "load_corpus", "pull_request_ids", "save_corpus"]
 
@@ -140,6 +141,6 @@ def list_corpora(connection: Connection) -> list[dict[str, object]]:
         .outerjoin(pull_requests, pull_requests.c.corpus_id == corpora.c.id)
         .outerjoin(goldens, goldens.c.pull_request_id == pull_requests.c.id)
         .group_by(corpora.c.id)
-        .order_by(corpora.c.name, corpora.c.id)
+        .order_by(by_characters(corpora.c.name), corpora.c.id)
     )
     return [dict(row._mapping) for row in connection.execute(counted)]

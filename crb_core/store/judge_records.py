@@ -72,6 +72,7 @@ def stored_judge_record(version: JudgeVersion, known: Sequence[StoredCalibration
         "fingerprint": version.judge_id,
         "classifies": version.classifies,
         "fake_model": version.fake_model,
+        "council": dict(version.council) or None,
         "models": models_of(version.description),
         "prompts": [prompt_record(prompt) for prompt in version.prompts],
         "judgments": version.judgments,

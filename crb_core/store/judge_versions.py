@@ -15,6 +15,7 @@ from sqlalchemy import Connection, func, select
 from crb_core.prompts import CLASSIFYING, MATCHING, PromptSet, bundled_prompts
 from crb_core.store.judgments import judges, judgments
 from crb_core.store.tables import ClassificationRow, CorrespondenceRow, TrialRow, core
+from crb_core.store.texts import by_characters
 
 __all__ = ["JudgeVersion", "JudgedAmount", "PromptVersion", "judge_versions", "stale_prompts", "sweep_judgments"]
 
@@ -38,13 +39,15 @@ class PromptVersion:
 class JudgeVersion:
     """A judge of the store. ``judgments``, ``matches`` and ``labels`` are what would be made anew.
 
-    ``stale_matching`` and ``stale_classifying`` say which of the two a changed prompt concerns.
+    ``stale_matching`` and ``stale_classifying`` say which of the two a changed prompt concerns. ``council`` maps the
+    fingerprints of the judges that vote in a council to their names; it is empty for other judges.
     """
 
     judge_id: str
     name: str
     classifies: bool
     fake_model: bool
+    council: Mapping[str, str]
     description: Mapping[str, Any]
     prompts: tuple[PromptVersion, ...]
     judgments: int
@@ -100,14 +103,19 @@ def judge_versions(connection: Connection, prompts: PromptSet | None = None) -> 
     }
     matched, labelled = count(correspondences), count(classifications)
     found = []
-    for row in connection.execute(select(judges).order_by(judges.c.name, judges.c.id)):
+    rows = connection.execute(select(judges).order_by(by_characters(judges.c.name), judges.c.id)).all()
+    names = {row.id: row.name for row in rows}
+    scripted = {row.id for row in rows if row.document.get("description", {}).get("fake_model")}
+    for row in rows:
         description = row.document.get("description", {})
+        members = description["judges"] if description.get("judge") == "council" else []
         found.append(
             JudgeVersion(
                 judge_id=row.id,
                 name=row.name,
                 classifies=row.classifies,
-                fake_model=bool(description.get("fake_model", False)),
+                fake_model=not scripted.isdisjoint({row.id, *members}),
+                council={member: names.get(member, member) for member in members},
                 description=description,
                 prompts=stale_prompts(description, prompts),
                 judgments=judged.get(row.id, 0),

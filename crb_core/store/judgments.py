@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from crb_core.agent import AgentBuild
 from crb_core.clock import utc_now
@@ -59,6 +59,66 @@ pull_requests = core(PullRequestRow)
 sweeps = core(SweepRow)
 trials = core(TrialRow)
 
+# Every step passes here several times, and building a statement costs more than executing it.
+_TRIAL = (
+    select(
+        trials.c.sweep_id,
+        trials.c.round,
+        pull_requests.c.document.label("pull_request"),
+        builds.c.document.label("build"),
+        sweeps.c.name,
+        sweeps.c.snapshot_source,
+        corpora.c.protocol,
+        corpora.c.name.label("corpus_name"),
+    )
+    .join(pull_requests, pull_requests.c.id == trials.c.pull_request_id)
+    .join(builds, builds.c.id == trials.c.build_id)
+    .join(sweeps, sweeps.c.id == trials.c.sweep_id)
+    .join(corpora, corpora.c.id == sweeps.c.corpus_id)
+    .where(trials.c.id == bindparam("trial"))
+)
+_PULL_REQUEST = (
+    select(pull_requests.c.id, pull_requests.c.key)
+    .join(trials, trials.c.pull_request_id == pull_requests.c.id)
+    .where(trials.c.id == bindparam("trial"))
+)
+_GOLDEN = (
+    select(goldens.c.document)
+    .where(goldens.c.pull_request_id == bindparam("pull_request"))
+    .order_by(goldens.c.position)
+)
+_CANDIDATES = (
+    select(candidates_table)
+    .where(candidates_table.c.trial_id == bindparam("trial"))
+    .order_by(candidates_table.c.position)
+)
+_ADD_CANDIDATE = insert(candidates_table)
+_JUDGES = (
+    select(sweep_judges.c.judge_id)
+    .where(sweep_judges.c.sweep_id == bindparam("sweep"), sweep_judges.c.build_id == bindparam("build"))
+    .order_by(sweep_judges.c.position)
+)
+_JUDGMENT = select(judgments.c.id).where(
+    judgments.c.trial_id == bindparam("trial"), judgments.c.judge_id == bindparam("judge")
+)
+_ADD_JUDGMENT = insert(judgments).returning(judgments.c.id)
+#: What is executed with it says what to set.
+_NOTE = update(judgments).where(judgments.c.id == bindparam("of"))
+_MATCHES = (
+    select(correspondences_table)
+    .where(correspondences_table.c.judgment_id == bindparam("of"))
+    .order_by(correspondences_table.c.candidate, correspondences_table.c.golden)
+)
+_FORGET_MATCHES = delete(correspondences_table).where(correspondences_table.c.judgment_id == bindparam("of"))
+_LABELS = (
+    select(classifications_table)
+    .where(classifications_table.c.judgment_id == bindparam("of"))
+    .order_by(classifications_table.c.candidate)
+)
+_FORGET_LABELS = delete(classifications_table).where(classifications_table.c.judgment_id == bindparam("of"))
+_FORGET_SCORE = delete(scores).where(scores.c.judgment_id == bindparam("of"))
+_ADD_SCORE = insert(scores)
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrialContext:
@@ -77,23 +137,7 @@ class TrialContext:
 
 def load_trial(connection: Connection, trial_id: int) -> TrialContext:
     """The context of a trial."""
-    row = connection.execute(
-        select(
-            trials.c.sweep_id,
-            trials.c.round,
-            pull_requests.c.document.label("pull_request"),
-            builds.c.document.label("build"),
-            sweeps.c.name,
-            sweeps.c.snapshot_source,
-            corpora.c.protocol,
-            corpora.c.name.label("corpus_name"),
-        )
-        .join(pull_requests, pull_requests.c.id == trials.c.pull_request_id)
-        .join(builds, builds.c.id == trials.c.build_id)
-        .join(sweeps, sweeps.c.id == trials.c.sweep_id)
-        .join(corpora, corpora.c.id == sweeps.c.corpus_id)
-        .where(trials.c.id == trial_id)
-    ).one()
+    row = connection.execute(_TRIAL, {"trial": trial_id}).one()
     return TrialContext(
         trial_id=trial_id,
         sweep_id=row.sweep_id,
@@ -111,7 +155,7 @@ def save_candidates(connection: Connection, trial_id: int, findings: Sequence[Ca
     """Store the findings of the attempt that succeeded, in the order in which the agent reported them."""
     if findings:
         connection.execute(
-            insert(candidates_table),
+            _ADD_CANDIDATE,
             [
                 {
                     "trial_id": trial_id,
@@ -130,27 +174,17 @@ def save_candidates(connection: Connection, trial_id: int, findings: Sequence[Ca
 
 def add_judge_steps(connection: Connection, review: TakenStep) -> None:
     """Insert one match step for every judge of the review's build, in the transaction that finishes the review."""
-    wanted = connection.execute(
-        select(sweep_judges.c.judge_id)
-        .where(sweep_judges.c.sweep_id == review.sweep_id, sweep_judges.c.build_id == review.build_id)
-        .order_by(sweep_judges.c.position)
-    ).scalars()
+    wanted = connection.execute(_JUDGES, {"sweep": review.sweep_id, "build": review.build_id}).scalars()
     for judge_id in wanted:
         add_step(connection, after=review, stage=Stage.MATCH, judge_id=judge_id)
 
 
 def load_judged(connection: Connection, trial_id: int, judge_id: str) -> JudgedPullRequest:
     """A trial's candidates and golden findings with what the judge has said of them so far."""
-    pull_request = connection.execute(
-        select(pull_requests.c.id, pull_requests.c.key)
-        .join(trials, trials.c.pull_request_id == pull_requests.c.id)
-        .where(trials.c.id == trial_id)
-    ).one()
+    pull_request = connection.execute(_PULL_REQUEST, {"trial": trial_id}).one()
     golden = tuple(
         GoldenFinding.model_validate(document)
-        for document in connection.execute(
-            select(goldens.c.document).where(goldens.c.pull_request_id == pull_request.id).order_by(goldens.c.position)
-        ).scalars()
+        for document in connection.execute(_GOLDEN, {"pull_request": pull_request.id}).scalars()
     )
     candidates = tuple(
         CandidateFinding(
@@ -161,11 +195,7 @@ def load_judged(connection: Connection, trial_id: int, judge_id: str) -> JudgedP
             producer=row.producer,
             in_diff=row.in_diff,
         )
-        for row in connection.execute(
-            select(candidates_table)
-            .where(candidates_table.c.trial_id == trial_id)
-            .order_by(candidates_table.c.position)
-        )
+        for row in connection.execute(_CANDIDATES, {"trial": trial_id})
     )
     judgment_id = _judgment_id(connection, trial_id, judge_id)
     return JudgedPullRequest(
@@ -186,9 +216,10 @@ def finish_match(
     judgment_id = _judgment_id(connection, step.trial_id, step.judge_id)
     if judgment_id is None:
         judgment_id = connection.execute(
-            insert(judgments).values(trial_id=step.trial_id, judge_id=step.judge_id).returning(judgments.c.id)
+            _ADD_JUDGMENT, {"trial_id": step.trial_id, "judge_id": step.judge_id}
         ).scalar_one()
-    connection.execute(delete(correspondences_table).where(correspondences_table.c.judgment_id == judgment_id))
+    else:
+        connection.execute(_FORGET_MATCHES, {"of": judgment_id})
     rows = [
         {
             "judgment_id": judgment_id,
@@ -202,7 +233,7 @@ def finish_match(
     ]
     if rows:
         connection.execute(insert(correspondences_table), rows)
-    connection.execute(update(judgments).where(judgments.c.id == judgment_id).values(matched_at=utc_now()))
+    connection.execute(_NOTE, {"of": judgment_id, "matched_at": utc_now()})
     add_step(connection, after=step, stage=next_stage, judge_id=step.judge_id)
     return True
 
@@ -212,7 +243,7 @@ def finish_classify(connection: Connection, step: TakenStep, classifications: Se
     if not close(connection, step, StepState.DONE):
         return False
     judgment_id = _judgment_id(connection, step.trial_id, step.judge_id)
-    connection.execute(delete(classifications_table).where(classifications_table.c.judgment_id == judgment_id))
+    connection.execute(_FORGET_LABELS, {"of": judgment_id})
     if classifications:
         connection.execute(
             insert(classifications_table),
@@ -225,7 +256,7 @@ def finish_classify(connection: Connection, step: TakenStep, classifications: Se
                 for record in classifications
             ],
         )
-    connection.execute(update(judgments).where(judgments.c.id == judgment_id).values(classified_at=utc_now()))
+    connection.execute(_NOTE, {"of": judgment_id, "classified_at": utc_now()})
     add_step(connection, after=step, stage=Stage.SCORE, judge_id=step.judge_id)
     return True
 
@@ -235,9 +266,9 @@ def finish_score(connection: Connection, step: TakenStep, document: dict[str, An
     if not close(connection, step, StepState.DONE):
         return False
     judgment_id = _judgment_id(connection, step.trial_id, step.judge_id)
-    connection.execute(delete(scores).where(scores.c.judgment_id == judgment_id))
-    connection.execute(insert(scores).values(judgment_id=judgment_id, document=document))
-    connection.execute(update(judgments).where(judgments.c.id == judgment_id).values(scored_at=utc_now()))
+    connection.execute(_FORGET_SCORE, {"of": judgment_id})
+    connection.execute(_ADD_SCORE, {"judgment_id": judgment_id, "document": document})
+    connection.execute(_NOTE, {"of": judgment_id, "scored_at": utc_now()})
     return True
 
 
@@ -253,20 +284,14 @@ def judge_document(connection: Connection, judge_id: str) -> Any:
 
 
 def _judgment_id(connection: Connection, trial_id: int, judge_id: str) -> int | None:
-    return connection.execute(
-        select(judgments.c.id).where(judgments.c.trial_id == trial_id, judgments.c.judge_id == judge_id)
-    ).scalar_one_or_none()
+    return connection.execute(_JUDGMENT, {"trial": trial_id, "judge": judge_id}).scalar_one_or_none()
 
 
 def _correspondences(connection: Connection, judgment_id: int | None) -> tuple[Correspondence, ...]:
     if judgment_id is None:
         return ()
     grouped: dict[int, list[Any]] = {}
-    for row in connection.execute(
-        select(correspondences_table)
-        .where(correspondences_table.c.judgment_id == judgment_id)
-        .order_by(correspondences_table.c.candidate, correspondences_table.c.golden)
-    ):
+    for row in connection.execute(_MATCHES, {"of": judgment_id}):
         grouped.setdefault(row.candidate, []).append(row)
     return tuple(
         Correspondence(
@@ -284,9 +309,5 @@ def _classifications(connection: Connection, judgment_id: int | None) -> tuple[C
         return ()
     return tuple(
         Classification.model_validate({"candidate": row.candidate, "label": row.document})
-        for row in connection.execute(
-            select(classifications_table)
-            .where(classifications_table.c.judgment_id == judgment_id)
-            .order_by(classifications_table.c.candidate)
-        )
+        for row in connection.execute(_LABELS, {"of": judgment_id})
     )

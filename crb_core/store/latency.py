@@ -22,6 +22,7 @@ from crb_core.store.tables import (
     TrialRow,
     core,
 )
+from crb_core.store.texts import by_characters
 
 __all__ = ["BuildLatency", "Latency", "SweepLatency", "sweep_latency"]
 
@@ -105,7 +106,7 @@ def sweep_latency(
         for row in connection.execute(
             select(builds.c.agent, builds.c.id)
             .where(builds.c.id.in_(select(trials.c.build_id).where(trials.c.sweep_id == sweep.id).distinct()))
-            .order_by(builds.c.agent, builds.c.id)
+            .order_by(by_characters(builds.c.agent), builds.c.id)
         )
         if agent is None or row.agent == agent
     ]

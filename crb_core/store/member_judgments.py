@@ -24,11 +24,15 @@ _OPEN = (StepState.READY.value, StepState.QUEUED.value, StepState.RUNNING.value)
 
 @dataclass(frozen=True, kw_only=True)
 class MemberJudge:
-    """A stored judge that can be a member; no two of a council have one ``name``."""
+    """A stored judge that can be a member; no two of a council have one ``name``.
+
+    ``fake_model``: the scripted model answers for it, alone or in a council.
+    """
 
     judge_id: str
     name: str
     classifies: bool
+    fake_model: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +60,7 @@ def member_judges(connection: Connection, judge_ids: Sequence[str]) -> tuple[Mem
             # Votes are counted by name, and one judge can be there with two sets of options.
             name=rows[judge_id].name if names[rows[judge_id].name] == 1 else f"{rows[judge_id].name} {judge_id}",
             classifies=bool(rows[judge_id].classifies),
+            fake_model=bool(rows[judge_id].document.get("description", {}).get("fake_model", False)),
         )
         for judge_id in judge_ids
     )

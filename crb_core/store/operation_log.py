@@ -11,6 +11,7 @@ from crb_core.clock import utc_now
 from crb_core.errors import InputError
 from crb_core.store.steps import Changed
 from crb_core.store.tables import OperatorActionRow, SweepRow, core
+from crb_core.store.texts import is_storable
 
 __all__ = ["NOTHING", "Operation", "list_operations", "record_operation", "storable_text"]
 
@@ -29,7 +30,7 @@ class Operation:
     id: int | None
     at: str
     actor: str
-    #: ``pause``, ``resume``, ``cancel``, ``retry``, ``set limits`` or ``set slots``.
+    #: ``pause``, ``resume``, ``cancel``, ``retry``, ``set limits``, ``set slots`` or ``forget worker``.
     action: str
     sweep_id: str | None = None
     sweep: str | None = None
@@ -139,13 +140,8 @@ def storable_text(what: str, value: str | None, most: int) -> str | None:
     """A text that people give, without blanks around it; None for an empty one. InputError where it cannot be kept."""
     if value is None or not value.strip():
         return None
-    if not _is_storable(value):
+    if not is_storable(value):
         raise InputError(f"The {what} holds characters that are no text", remedy="Write it in plain characters")
     if len(value) > most:
         raise InputError(f"The {what} has {len(value)} characters, more than {most}", remedy="Shorten it")
     return value.strip()
-
-
-def _is_storable(value: str) -> bool:
-    """Whether every database can keep a text: no NUL, and no half of a surrogate pair (a byte that was no UTF-8)."""
-    return "\0" not in value and not any("\ud800" <= character <= "\udfff" for character in value)

@@ -7,7 +7,7 @@ transaction of the change itself, and returns it; an operation that changes noth
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Table, select, update
 from crb_core.errors import InputError
 from crb_core.settings import MAX_SLOTS
 from crb_core.store.operation_log import NOTHING, Operation, list_operations, record_operation, storable_text
-from crb_core.store.retries import RetryStep
+from crb_core.store.retries import Refused, RetryStep
 from crb_core.store.steps import Changed, Scope, cancel_steps, restore_steps, retry_steps
 from crb_core.store.steps.by_hand import chunks
 from crb_core.store.sweeps import builds_of_agent, find_sweep
@@ -29,7 +29,9 @@ from crb_core.store.tables import (
     WorkerRow,
     core,
 )
+from crb_core.store.texts import by_characters
 from crb_core.store.trials import MAX_NUMBER
+from crb_core.store.workers import forget_workers
 
 __all__ = [
     "COMMAND_LINE",
@@ -39,6 +41,8 @@ __all__ = [
     "Operation",
     "cancel_sweep",
     "cancel_trials",
+    "find_worker",
+    "forget_silent_workers",
     "list_operations",
     "pause_build",
     "pause_sweep",
@@ -76,7 +80,10 @@ KEEP = Keep.KEEP
 def pause_sweep(
     connection: Connection, sweep: str, *, actor: str, agent: str | None = None, reason: str | None = None
 ) -> Operation:
-    """Take no more steps of a sweep, or of one agent in it; what runs may end. InputError for a cancelled sweep."""
+    """Take no more steps of a sweep, or no more reviews of one agent in it; what runs may end.
+
+    What a paused agent has found already is judged; of a paused sweep nothing is. InputError for a cancelled sweep.
+    """
     row = find_sweep(connection, sweep)
     if agent is not None:
         build_ids = builds_of_agent(connection, row, agent)
@@ -170,10 +177,13 @@ def cancel_trials(
     return done
 
 
-def retry(connection: Connection, chosen: Sequence[RetryStep], *, actor: str) -> list[Operation]:
+def retry(
+    connection: Connection, chosen: Sequence[RetryStep], *, actor: str, refused: Sequence[Refused] = ()
+) -> list[Operation]:
     """Put chosen steps (``retries.choose_retries``) back to ready; one operation for each sweep.
 
-    A cancelled sweep becomes active for them; what else was cancelled in it stays so.
+    A cancelled sweep becomes active for them; what else was cancelled in it stays so. ``refused`` were left out, which
+    is written down as the reason.
     """
     done = []
     for sweep_id in dict.fromkeys(step.sweep_id for step in chosen):
@@ -189,10 +199,26 @@ def retry(connection: Connection, chosen: Sequence[RetryStep], *, actor: str) ->
         changed = Changed(waiting=len(ids), running=0)
         done.append(
             record_operation(
-                connection, "retry", actor, row, trial_ids=numbers, changed=changed, before=before, after=after
+                connection,
+                "retry",
+                actor,
+                row,
+                trial_ids=numbers,
+                reason=_left_out([each for each in refused if each.sweep_id == sweep_id]),
+                changed=changed,
+                before=before,
+                after=after,
             )
         )
     return done
+
+
+def _left_out(refused: Sequence[Refused]) -> str | None:
+    said = [
+        f"the agent {each.agent} is another build now, so {len(each.trials)} of its trials stay as they are"
+        for each in refused
+    ]
+    return "; ".join(said)[:MAX_REASON] or None
 
 
 def set_limits(
@@ -241,7 +267,7 @@ def set_worker_slots(
 
     ``review`` 0 takes no more reviews; those that run end. InputError where the worker does not have such a queue.
     """
-    row = _find_worker(connection, worker)
+    row = find_worker(connection, worker)
     now = dict(row.wanted_slots or row.slots)
     wanted = dict(now)
     if review is not None:
@@ -257,6 +283,21 @@ def set_worker_slots(
         raise InputError("No slots are named", remedy="Give --review-slots or --judge-slots")
     _set(connection, workers, workers.c.name == row.name, {"wanted_slots": wanted})
     return record_operation(connection, "set slots", actor, None, worker=row.name, before=now, after=wanted)
+
+
+def forget_silent_workers(connection: Connection, beats: Mapping[str, int], *, actor: str) -> list[Operation]:
+    """List workers no more whose beat still is the given one and that hold no step; one operation for each of them."""
+    return [
+        record_operation(
+            connection,
+            "forget worker",
+            actor,
+            None,
+            worker=row.name,
+            before={"slots": dict(row.slots), "beat": row.beat},
+        )
+        for row in forget_workers(connection, beats)
+    ]
 
 
 def _pause_builds(
@@ -282,8 +323,9 @@ def _paused_builds(connection: Connection, sweep_id: str, build_ids: Sequence[st
     return {row.build_id: row.paused_reason for row in rows}
 
 
-def _find_worker(connection: Connection, reference: str) -> Any:
-    rows = connection.execute(select(workers).order_by(workers.c.name)).all()
+def find_worker(connection: Connection, reference: str) -> Any:
+    """The row of the worker with that name or unique beginning of one; InputError where it is none, or several."""
+    rows = connection.execute(select(workers).order_by(by_characters(workers.c.name))).all()
     found = [row for row in rows if row.name == reference] or [row for row in rows if row.name.startswith(reference)]
     if len(found) == 1 and reference:
         return found[0]

@@ -5,6 +5,7 @@ Every text and JSON column of every table is read, so that a column which is new
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -59,12 +60,17 @@ def digests_in(value: str) -> list[str]:
     return _DIGEST.findall(value)
 
 
-def request_parts(evidence: EvidenceStore, digest: str) -> frozenset[str]:
-    """The blobs that a judge's stored request names: its long texts. Empty where the request is away."""
+def request_parts(evidence: EvidenceStore, digest: str) -> frozenset[str] | None:
+    """The blobs that a judge's stored request names: its long texts.
+
+    None where it is missing, damaged or no JSON document: then nobody knows what it names.
+    """
     try:
-        return parts_of(evidence.get(digest)) if evidence.has(digest) else frozenset()
-    except StoreError:
-        return frozenset()
+        data = evidence.get(digest)
+        json.loads(data)
+    except (StoreError, ValueError, RecursionError):
+        return None
+    return parts_of(data)
 
 
 def request_digests(connection: Connection) -> list[str]:

@@ -32,6 +32,7 @@ from crb_core.store.tables import (
     TrialRow,
     core,
 )
+from crb_core.store.texts import by_characters
 
 __all__ = [
     "StoredJudge",
@@ -70,6 +71,12 @@ class StoredJudge:
     document: dict[str, Any]
     #: Its newest held-out calibration (crb_core/store/calibrations.py); None where it is uncalibrated.
     calibration: dict[str, Any] | None = None
+
+    @property
+    def council(self) -> tuple[str, ...]:
+        """Fingerprints of the judges that vote in a council; empty for every other judge."""
+        description = self.document.get("description", {})
+        return tuple(description["judges"]) if description.get("judge") == "council" else ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +153,7 @@ def load_results(connection: Connection, sweep_id: str, judge: StoredJudge) -> S
         .scalar_subquery()
     )
     build_rows = connection.execute(
-        select(builds.c.document).where(builds.c.id.in_(mine)).order_by(builds.c.agent, builds.c.id)
+        select(builds.c.document).where(builds.c.id.in_(mine)).order_by(by_characters(builds.c.agent), builds.c.id)
     ).scalars()
     in_scope = (trials.c.sweep_id == sweep_id) & trials.c.build_id.in_(mine)
     trial_rows = connection.execute(

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, select
 
 from crb_core.agent import AgentBuild
-from crb_core.errors import InputError
+from crb_core.errors import CrbError, InputError
 from crb_core.store.steps import RETRIABLE
 from crb_core.store.steps.by_hand import chunks
 from crb_core.store.sweeps import find_sweep
 from crb_core.store.tables import AgentBuildRow, JudgeRow, Stage, StepRow, StepState, SweepBuildRow, core
 from crb_core.store.trials import TrialFilter, list_trials
 
-__all__ = ["PlannedBuild", "RetryStep", "choose_retries", "planned_builds"]
+__all__ = [
+    "CheckUnchanged",
+    "Compared",
+    "PlannedBuild",
+    "Refused",
+    "Retriable",
+    "RetryStep",
+    "check_retries",
+    "choose_retries",
+    "planned_builds",
+]
 
 builds = core(AgentBuildRow)
 judges = core(JudgeRow)
@@ -60,6 +70,77 @@ class PlannedBuild:
     build: AgentBuild
     #: Name of a bundled agent, or path of a folder or manifest; None where it was not recorded.
     agent_source: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """Builds of sweeps beside what their agents are now.
+
+    ``refused`` says by (sweep id, build id) why an agent is another build now, or nobody can say; ``notes`` are
+    sentences about what could not be compared here.
+    """
+
+    refused: Mapping[tuple[str, str], CrbError] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+CheckUnchanged = Callable[[Sequence[PlannedBuild]], Compared]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refused:
+    """Trials of one build of a sweep whose reviews are not tried again, and why."""
+
+    sweep_id: str
+    sweep: str
+    build: str
+    agent: str
+    trials: tuple[int, ...]
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self) | {"trials": list(self.trials)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retriable:
+    """The chosen steps that may be tried again, those that may not by build, and what could not be compared."""
+
+    steps: tuple[RetryStep, ...]
+    refused: tuple[Refused, ...]
+    notes: tuple[str, ...]
+
+
+def check_retries(chosen: Sequence[RetryStep], planned: Sequence[PlannedBuild], check: CheckUnchanged) -> Retriable:
+    """Leave out reviews whose agent has become another build, which would mix two builds in one sweep.
+
+    ``planned`` are the builds of the reviews among ``chosen``. A judge's step is always kept: no agent runs for it.
+    The first refusal is raised where nothing else is left.
+    """
+    compared = check(planned)
+    kept = [step for step in chosen if not _is_refused(step, compared)]
+    if not kept and compared.refused:
+        raise next(iter(compared.refused.values()))
+    refused = []
+    for (sweep_id, build), error in compared.refused.items():
+        mine = [step for step in chosen if (step.sweep_id, step.build) == (sweep_id, build)]
+        numbers = tuple(step.trial for step in mine if _is_refused(step, compared))
+        if numbers:
+            refused.append(
+                Refused(
+                    sweep_id=sweep_id,
+                    sweep=mine[0].sweep,
+                    build=build,
+                    agent=mine[0].agent,
+                    trials=numbers,
+                    reason=str(error),
+                )
+            )
+    return Retriable(steps=tuple(kept), refused=tuple(refused), notes=compared.notes)
+
+
+def _is_refused(step: RetryStep, compared: Compared) -> bool:
+    return step.stage == Stage.REVIEW.value and (step.sweep_id, step.build) in compared.refused
 
 
 def choose_retries(connection: Connection, wanted: TrialFilter, stages: Sequence[Stage] = ()) -> tuple[RetryStep, ...]:

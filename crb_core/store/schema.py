@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, func, inspect, select, text
 
 from crb_core.errors import StoreError
 from crb_core.store.session import Store
@@ -21,6 +21,8 @@ __all__ = ["HEAD", "stored_revision", "upgrade"]
 
 #: The schema revision that this version of crb writes; a test holds it against the migrations.
 HEAD = "0002"
+#: Number of the advisory lock of those who migrate a PostgreSQL database: "crb" and 2.
+MIGRATION_LOCK = 0x63726202
 
 
 def stored_revision(store: Store) -> str | None:
@@ -52,6 +54,9 @@ def upgrade(store: Store, target: str = HEAD) -> None:
     if current is None:
         _require_empty(store)
     with store.write() as connection:
+        if not store.is_sqlite:
+            # The processes of a new farm are started together; SQLite's write transaction is alone in any case.
+            connection.execute(select(func.pg_advisory_xact_lock(MIGRATION_LOCK)))
         # Another process may have migrated while this one waited for the write lock.
         current = _revision(connection)
         if current == target:
@@ -68,9 +73,9 @@ def upgrade(store: Store, target: str = HEAD) -> None:
 
 def _require_empty(store: Store) -> None:
     with store.read() as connection:
-        found = inspect(connection)
-        # Another crb may be making the tables right now.
-        foreign = [] if found.has_table("alembic_version") else found.get_table_names()
+        # One question: another crb may be making the tables right now.
+        names = inspect(connection).get_table_names()
+        foreign = [] if "alembic_version" in names else names
     if foreign:
         raise StoreError(
             f"{store.url} is no store of crb: it holds a table named {foreign[0]}",

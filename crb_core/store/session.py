@@ -9,13 +9,35 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DataError,
+    DBAPIError,
+    IntegrityError,
+    InterfaceError,
+    NoSuchModuleError,
+    OperationalError,
+)
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from crb_core.errors import StoreError
+from crb_core.errors import InputError, StoreError
 
 __all__ = ["Store", "open_store"]
 
 BUSY_TIMEOUT_SECONDS = 30
+
+#: Of a PostgreSQL server: how long it may take to connect, and how long a connection may be cut off (a machine that was
+#: switched off, a firewall that forgot it) before whoever waits on it is told. The kernel's own patience is two hours.
+CONNECT_TIMEOUT_SECONDS = 5
+CUT_OFF_SECONDS = 20
+_SERVER_PATIENCE = {
+    "connect_timeout": CONNECT_TIMEOUT_SECONDS,
+    "keepalives": 1,
+    "keepalives_idle": CUT_OFF_SECONDS // 2,
+    "keepalives_interval": CUT_OFF_SECONDS // 4,
+    "keepalives_count": 2,
+    "tcp_user_timeout": CUT_OFF_SECONDS * 1000,
+}
 
 
 class Store:
@@ -42,14 +64,16 @@ class Store:
         """A connection in which only queries work."""
         with self._plain_errors(), self.engine.connect() as connection:
             if self.is_sqlite:
-                connection = connection.execution_options(crb_begin="BEGIN")
-                connection.exec_driver_sql("PRAGMA query_only = 1")
+                # On the driver's own connection: through SQLAlchemy each of them costs more than most queries.
+                driver: Any = connection.connection.driver_connection
+                driver.execute("PRAGMA query_only = 1")
                 try:
                     yield connection
                 finally:
-                    connection.rollback()
-                    connection.exec_driver_sql("PRAGMA query_only = 0")
-                    connection.rollback()
+                    try:
+                        connection.rollback()
+                    finally:
+                        driver.execute("PRAGMA query_only = 0")
             else:
                 connection.exec_driver_sql("SET TRANSACTION READ ONLY")
                 yield connection
@@ -72,7 +96,12 @@ class Store:
     def _plain_errors(self) -> Iterator[None]:
         try:
             yield
-        except OperationalError as error:
+        except PoolTimeoutError as error:
+            raise StoreError(
+                f"The store {self.url} does not answer: no connection became free in time",
+                remedy="Check that the store's server runs and is not overloaded",
+            ) from error
+        except (OperationalError, InterfaceError) as error:
             cause = str(error.orig).strip().splitlines()[0]
             if cause.startswith(("no such table", "no such column")):
                 raise StoreError(
@@ -83,6 +112,16 @@ class Store:
             if self.is_sqlite:
                 remedy = _SQLITE_REMEDIES.get(cause, "Check the folder of CRB_HOME and the space on its disk")
             raise StoreError(f"The store {self.url} does not answer: {cause}", remedy=remedy) from error
+        except IntegrityError as error:
+            raise InputError(
+                "The store took none of it: something of that kind is there already, or has gone",
+                remedy="Somebody else may have done the same at the same moment; look, and try again",
+            ) from error
+        except (DataError, UnicodeEncodeError) as error:
+            cause = str(getattr(error, "orig", error)).strip().splitlines()[0]
+            raise InputError(
+                f"The store cannot keep a value: {cause}", remedy="Give text of whole characters, and smaller numbers"
+            ) from error
 
 
 _SQLITE_REMEDIES = {
@@ -130,10 +169,8 @@ def open_store(url: str, *, migrate: bool = True) -> Store:
 def _engine(url: str) -> Engine:
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite":
-        # A server that is down must be named within seconds, not after the kernel's own patience.
-        return create_engine(
-            url, pool_pre_ping=True, pool_size=10, max_overflow=40, connect_args={"connect_timeout": 5}
-        )
+        patience = {name: value for name, value in _SERVER_PATIENCE.items() if name not in parsed.query}
+        return create_engine(url, pool_pre_ping=True, pool_size=10, max_overflow=40, connect_args=patience)
     if parsed.database and parsed.database != ":memory:":
         folder = Path(parsed.database).parent
         try:

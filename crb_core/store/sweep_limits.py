@@ -8,7 +8,8 @@ from typing import Any
 from sqlalchemy import Connection, case, func, select
 
 from crb_core.store.sweeps import find_sweep
-from crb_core.store.tables import AgentBuildRow, StepRow, StepState, SweepBuildRow, SweepState, WorkerRow, core
+from crb_core.store.tables import AgentBuildRow, Stage, StepRow, StepState, SweepBuildRow, SweepState, WorkerRow, core
+from crb_core.store.texts import by_characters
 
 __all__ = ["BuildLimits", "SweepLimits", "read_limits", "why_it_rests", "why_no_reviews"]
 
@@ -52,7 +53,7 @@ def read_limits(connection: Connection, sweep_id: str) -> SweepLimits:
         select(builds.c.agent, *sweep_builds.c)
         .join(builds, builds.c.id == sweep_builds.c.build_id)
         .where(sweep_builds.c.sweep_id == row.id)
-        .order_by(builds.c.agent, builds.c.id)
+        .order_by(by_characters(builds.c.agent), builds.c.id)
     )
     return SweepLimits(
         state=row.state,
@@ -77,7 +78,7 @@ def read_limits(connection: Connection, sweep_id: str) -> SweepLimits:
 def why_it_rests(connection: Connection, sweep_id: str) -> str | None:
     """A clause that says why steps of a sweep wait and none of them may go on; None while something moves or is over.
 
-    Steps in flight move, and so do those that wait for a back-off.
+    Steps in flight move, and so do those that wait for a back-off and what is left to judge of a paused agent.
     """
     limits = read_limits(connection, sweep_id)
     paused = [build for build in limits.builds if build.paused]
@@ -85,7 +86,7 @@ def why_it_rests(connection: Connection, sweep_id: str) -> str | None:
         return None
     held = steps.c.state == StepState.READY.value
     if limits.state == SweepState.ACTIVE.value:
-        held &= steps.c.build_id.in_([build.build for build in paused])
+        held &= steps.c.build_id.in_([build.build for build in paused]) & (steps.c.stage == Stage.REVIEW.value)
     row = connection.execute(
         select(func.sum(case((held, 1), else_=0)).label("held"), func.count().label("open")).where(
             steps.c.sweep_id == sweep_id,

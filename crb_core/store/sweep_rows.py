@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -14,7 +14,7 @@ from crb_core.leaderboard import leaderboard, row_named
 from crb_core.protocols import protocol_named
 from crb_core.recipes import COMMENTS
 from crb_core.row_usage import RowUsage, comment_usage, row_usage
-from crb_core.rows import RANKINGS, Row
+from crb_core.rows import RANKINGS, Measured, Row
 from crb_core.samples import Sample, sample_of_counts
 from crb_core.store import boards
 from crb_core.store.boards import judge_json
@@ -46,7 +46,7 @@ class RowOptions:
 class SweepRows:
     """A sweep's rows under one judge. ``counting`` are the settings that only some protocols have.
 
-    ``inside`` computes the same rows inside another subset.
+    ``inside`` computes the rows of some builds (by id) inside another subset.
     """
 
     sweep_id: str
@@ -59,7 +59,7 @@ class SweepRows:
     rows: Sequence[AnyRow]
     counting: Mapping[str, Any]
     options: RowOptions
-    inside: Callable[[Subset], Sequence[AnyRow]] = field(repr=False)
+    inside: Callable[[Subset, Collection[str]], Sequence[AnyRow]] = field(repr=False)
 
     def named(self, reference: str) -> AnyRow:
         """The row of an agent's name or of a build id."""
@@ -97,9 +97,20 @@ def sweep_rows(loaded: boards.LoadedBoard | LoadedComments, options: RowOptions)
     measured = loaded.measured(options.exclude_producers, options.pull_requests)
     check_producers(options.subset, measured.arrays.producers)
 
-    def rows(subset: Subset, strata: bool) -> Sequence[AnyRow]:
+    some: dict[frozenset[str], Measured] = {}
+
+    def inside(subset: Subset, builds: Collection[str]) -> Sequence[AnyRow]:
+        chosen = frozenset(builds)
+        if chosen not in some:
+            entries = tuple(each for each in measured.entries if each.build_id in chosen)
+            # A complete round is one of all pull requests, also of those that none of these builds reviewed.
+            some[chosen] = replace(measured, entries=entries, pull_requests=measured.planned)
+        # The strata of a stratum are asked of nobody.
+        return rows(some[chosen], subset, False)
+
+    def rows(of: Measured, subset: Subset, strata: bool) -> Sequence[AnyRow]:
         return leaderboard(
-            measured,
+            of,
             beta=options.beta,
             subset=subset,
             allow_partial=options.allow_partial,
@@ -115,11 +126,10 @@ def sweep_rows(loaded: boards.LoadedBoard | LoadedComments, options: RowOptions)
         judge=about.judge,
         pull_requests=_inside(about.pull_requests, loaded, options),
         metrics=RANKINGS[about.protocol].metrics,
-        rows=rows(options.subset, True),
+        rows=rows(measured, options.subset, True),
         counting={},
         options=options,
-        # The strata of a stratum are asked of nobody.
-        inside=lambda subset: rows(subset, False),
+        inside=inside,
     )
 
 
@@ -137,7 +147,7 @@ def _comment_rows(loaded: LoadedComments, options: RowOptions) -> SweepRows:
     chosen.check()
     about = loaded.results
 
-    def inside(subset: Subset) -> Sequence[AnyRow]:
+    def rows(subset: Subset) -> Sequence[CommentRow]:
         return loaded.rows(replace(chosen, subset=subset))
 
     return SweepRows(
@@ -148,10 +158,10 @@ def _comment_rows(loaded: LoadedComments, options: RowOptions) -> SweepRows:
         judge=about.judge,
         pull_requests=_inside(about.pull_requests, loaded, options),
         metrics=COMMENT_METRICS,
-        rows=inside(options.subset),
+        rows=rows(options.subset),
         counting={"counting": "strict", "profile": chosen.chosen_profile, "dedup": chosen.dedup},
         options=options,
-        inside=inside,
+        inside=lambda subset, builds: [row for row in rows(subset) if row.build.build_id in builds],
     )
 
 

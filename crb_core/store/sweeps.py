@@ -25,6 +25,7 @@ from crb_core.store.tables import (
     TrialRow,
     core,
 )
+from crb_core.store.texts import by_characters, is_storable
 
 __all__ = [
     "JudgePlan",
@@ -170,9 +171,12 @@ def find_sweep(connection: Connection, reference: str) -> Any:
     """The sweep row of a name or id; InputError when there is none."""
     # Somebody may have named a sweep like another one's id: the id goes first.
     is_id = sweeps.c.id == reference
-    row = connection.execute(
-        select(sweeps).where(is_id | (sweeps.c.name == reference)).order_by(is_id.desc()).limit(1)
-    ).one_or_none()
+    row = None
+    # What no database can keep is the name of nothing.
+    if is_storable(reference):
+        row = connection.execute(
+            select(sweeps).where(is_id | (sweeps.c.name == reference)).order_by(is_id.desc()).limit(1)
+        ).one_or_none()
     if row is None:
         raise InputError(f"There is no sweep named {reference}", remedy="`crb sweep list` shows the stored ones")
     return row
@@ -180,13 +184,13 @@ def find_sweep(connection: Connection, reference: str) -> Any:
 
 def builds_of_agent(connection: Connection, sweep: Any, agent: str) -> tuple[str, ...]:
     """Ids of an agent's builds in a sweep (its row); InputError when it has none."""
-    found = connection.execute(
+    mine = (
         select(builds.c.id)
         .join(sweep_builds_table, sweep_builds_table.c.build_id == builds.c.id)
         .where(sweep_builds_table.c.sweep_id == sweep.id, builds.c.agent == agent)
         .order_by(builds.c.id)
-    ).scalars()
-    if not (ids := tuple(found)):
+    )
+    if not (ids := tuple(connection.execute(mine).scalars()) if is_storable(agent) else ()):
         raise InputError(
             f"The sweep {sweep.name} has no agent {agent!r}", remedy=f"`crb sweep show {sweep.name}` lists them"
         )
@@ -199,14 +203,21 @@ def sweep_builds(connection: Connection, sweep_id: str) -> list[AgentBuild]:
         select(builds.c.document)
         .join(sweep_builds_table, sweep_builds_table.c.build_id == builds.c.id)
         .where(sweep_builds_table.c.sweep_id == sweep_id)
-        .order_by(builds.c.agent, builds.c.id)
+        .order_by(by_characters(builds.c.agent), builds.c.id)
     )
     return [AgentBuild.model_validate(row.document) for row in rows]
 
 
 def _save_judges(connection: Connection, plans: Iterable[JudgePlan]) -> None:
+    """Keep judges. Of a known one the newest spec counts: it may say how answers are fetched, never what is asked."""
     for judge in plans:
-        known = connection.execute(select(judges.c.id).where(judges.c.id == judge.judge_id)).scalar_one_or_none()
+        known = connection.execute(select(judges.c.document).where(judges.c.id == judge.judge_id)).scalar_one_or_none()
+        if known is not None and known.get("spec") != judge.document.get("spec"):
+            connection.execute(
+                update(judges)
+                .where(judges.c.id == judge.judge_id)
+                .values(document={**known, "spec": judge.document.get("spec")})
+            )
         if known is None:
             connection.execute(
                 insert(judges).values(

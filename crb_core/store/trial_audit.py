@@ -20,7 +20,7 @@ from crb_core.evidence_state import read_blob
 from crb_core.formats.strict_json import load_json
 from crb_core.identity import TrialIdentity
 from crb_core.pull_request import PullRequest
-from crb_core.store.measured import Reviews
+from crb_core.store.reviews import Reviews
 from crb_core.store.tables import (
     AgentBuildRow,
     AttemptRow,
@@ -38,6 +38,7 @@ from crb_core.store.tables import (
     TrialRow,
     core,
 )
+from crb_core.store.texts import by_characters
 
 __all__ = ["artifacts", "trial_document", "trial_record"]
 
@@ -154,7 +155,7 @@ def trial_record(connection: Connection, trial_id: int) -> dict[str, Any] | None
             .join(judgments, judgments.c.id == scores.c.judgment_id)
             .join(judges, judges.c.id == judgments.c.judge_id)
             .where(judgments.c.trial_id == trial_id)
-            .order_by(judges.c.name, judges.c.id),
+            .order_by(by_characters(judges.c.name), judges.c.id),
         ),
         "calls": _rows(connection, _columns(calls, _PRIVATE).where(calls.c.trial_id == trial_id).order_by(calls.c.id)),
     }
@@ -237,7 +238,7 @@ def _judgments(connection: Connection, trial_id: int) -> list[dict[str, Any]]:
         )
         .join(judges, judges.c.id == judgments.c.judge_id)
         .where(judgments.c.trial_id == trial_id)
-        .order_by(judges.c.name, judges.c.id),
+        .order_by(by_characters(judges.c.name), judges.c.id),
     )
 
 

@@ -19,6 +19,7 @@ from crb_core.store.tables import (
     TrialRow,
     core,
 )
+from crb_core.store.texts import is_storable
 
 __all__ = ["TrialFilter", "list_trials"]
 
@@ -96,6 +97,8 @@ def list_trials(connection: Connection, wanted: TrialFilter) -> list[dict[str, A
     if wanted.trial_ids:
         # A number that no column can hold is the number of no trial.
         query = query.where(trials.c.id.in_([number for number in wanted.trial_ids if 0 < number <= MAX_NUMBER]))
+    if not all(is_storable(text) for text in (wanted.sweep, wanted.agent, wanted.pull_request) if text is not None):
+        return []
     if wanted.sweep is not None:
         query = query.where((sweeps.c.name == wanted.sweep) | (sweeps.c.id == wanted.sweep))
     if wanted.agent is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path as FolderPath
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
@@ -14,6 +13,7 @@ from crb_core.store.audit_findings import pull_request_record, shown_diffs
 from crb_core.store.boards import judge_json
 from crb_core.store.finding_places import finding_places
 from crb_core.store.judge_records import judge_document, stored_judges
+from crb_core.store.pull_request_diffs import FoundDiff
 from crb_core.store.trial_audit import trial_document
 from crb_core.store.trial_list import trial_list
 from crb_core.store.trials import TrialFilter
@@ -29,7 +29,6 @@ from crb_web.audit_models import (
     TrialsAnswer,
 )
 from crb_web.comparisons import Comparisons
-from crb_web.diffs import FoundDiff, found_diff
 from crb_web.errors import NotFoundError
 from crb_web.inert import inert
 from crb_web.query import BoardQuery
@@ -46,7 +45,6 @@ __all__ = [
     "judge_answer",
     "pull_request_answer",
     "router",
-    "snapshots_of",
     "trial_answer",
     "trials_answer",
 ]
@@ -94,11 +92,6 @@ def comparisons_of(request: Request) -> Comparisons:
     return found
 
 
-def snapshots_of(request: Request) -> FolderPath:
-    found: FolderPath = request.app.state.snapshots
-    return found
-
-
 @router.get("/compare", response_model=ComparisonAnswer)
 def compare(request: Request, query: Annotated[CompareQuery, Query()]) -> Response:
     """Two to four builds on the same pull requests: paired differences, strata, and what only one of them found."""
@@ -108,13 +101,11 @@ def compare(request: Request, query: Annotated[CompareQuery, Query()]) -> Respon
 @router.get("/pull-requests/{sweep}/{key}", response_model=PullRequestAnswer)
 def pull_request(request: Request, sweep: SweepName, key: Key, judge: JudgeName = None) -> Response:
     """A pull request with its golden findings, and every trial's findings with what a judge says of each."""
-    answer, diff = pull_request_answer(sources_of(request), snapshots_of(request), sweep, key, judge)
+    answer, diff = pull_request_answer(sources_of(request), sweep, key, judge)
     return JsonAnswer(answer | {"diff": diff.to_json()})
 
 
-def pull_request_answer(
-    sources: Sources, snapshots: FolderPath, sweep: str, key: str, judge: str | None
-) -> tuple[dict[str, Any], FoundDiff]:
+def pull_request_answer(sources: Sources, sweep: str, key: str, judge: str | None) -> tuple[dict[str, Any], FoundDiff]:
     """``PullRequestAnswer`` as a dict without its diff, and the diff."""
     row = sources.sweep(sweep)
     chosen = sources.judge(row.id, judge or None)
@@ -122,7 +113,7 @@ def pull_request_answer(
         found = pull_request_record(connection, row.id, key, chosen.judge_id)
     if found is None:
         raise NotFoundError(f"The sweep {row.name} has no pull request {key}")
-    diff = found_diff(sources, snapshots, PullRequest.model_validate(found["pull_request"]), found["diffs"])
+    diff = sources.diffs.found(PullRequest.model_validate(found["pull_request"]), found["diffs"])
     return {"sweep": row.name, "sweep_id": row.id, "judge": judge_json(chosen), **found}, diff
 
 
@@ -139,7 +130,7 @@ def pull_request_diff(request: Request, sweep: SweepName, key: Key) -> Response:
         found = shown_diffs(connection, row.id, key)
     if found is None:
         raise NotFoundError(f"The sweep {row.name} has no pull request {key}")
-    diff = found_diff(sources, snapshots_of(request), *found)
+    diff = sources.diffs.found(*found)
     if diff.data is None:
         raise NotFoundError(f"There is no diff of {key}: {diff.problem}")
     return inert(diff.data, "diff.patch")

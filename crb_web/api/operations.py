@@ -137,4 +137,10 @@ def cancel_trial(request: Request, trial: TrialId, body: TrialReasonRequest) -> 
 
 def _retried(request: Request, wanted: TrialFilter, body: RetryRequest) -> Response:
     done = operator_of(request).retry(wanted, body.stages, actor=who(request))
-    return JsonAnswer({"operations": [each.to_json() for each in done.operations], "notes": list(done.notes)})
+    return JsonAnswer(
+        {
+            "operations": [each.to_json() for each in done.operations],
+            "refused": [each.to_json() for each in done.refused],
+            "notes": list(done.notes),
+        }
+    )

@@ -143,7 +143,13 @@ def dimensions(request: Request, sweep: SweepName) -> Response:
     """By what pull requests of a sweep can be chosen: each dimension's values, and how many have each."""
     sources = sources_of(request)
     known = sources.dimensions(sources.sweep(sweep).id)
-    return JsonAnswer({"pull_requests": len(known), "dimensions": dimension_values(known.values())})
+    return JsonAnswer(
+        {
+            "pull_requests": len(known),
+            "dimensions": dimension_values(known.values()),
+            "computed": known.computed_counts(),
+        }
+    )
 
 
 @router.get(

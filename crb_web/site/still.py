@@ -24,7 +24,7 @@ _OF_THE_FARM = ("worker", "access_token", "operator_action", "content_change")
 def still_settings(settings: Settings, scratch: Path) -> Settings:
     """The settings of a copy in ``scratch``. StoreError where the store cannot be read or copied."""
     copy = scratch / "store.sqlite"
-    given = Sources(settings.resolved_store_url, settings.resolved_evidence_url)
+    given = Sources(settings)
     try:
         store = given.store()
         if store.is_sqlite:

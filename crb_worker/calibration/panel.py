@@ -16,7 +16,7 @@ from crb_core.matching import Classification, Correspondence
 from crb_core.store import Store
 from crb_core.store.imports import IMPORTER
 from crb_core.store.member_judgments import member_judges
-from crb_worker.judge import judge_options, load_judge
+from crb_worker.judge import judge_options, load_judge, spec_of
 from crb_worker.judge.base import Classifier, Judge, JudgeWork, LaterError, StoppedError, bound
 from crb_worker.judge.calls import BudgetError
 from crb_worker.judge.complete import complete_labels, complete_matches
@@ -31,13 +31,12 @@ _NOT_AN_ANSWER = (LaterError, StoppedError, BudgetError)
 class PanelJudge:
     """The judge of a council's description, so that its calibration is the council's; its members are opened judges."""
 
-    name = CouncilJudge.name
     abstains = True
 
     def __init__(self, council: CouncilJudge, members: Sequence[Judge]) -> None:
         """``members`` in the council's order."""
         self.council, self.members = council, tuple(members)
-        self.fingerprint = council.fingerprint
+        self.name, self.fingerprint = council.name, council.fingerprint
         self.classifies = any(member.classifies for member in members)
 
     def describe(self) -> dict[str, Any]:
@@ -140,7 +139,8 @@ def open_panel(store: Store, spec: str, corpus: Corpus, reference_folder: Path |
                 f"the judgments of {member.name} were imported, so it cannot judge the examples",
                 remedy="Calibrate a council of judges that run here",
             )
-        judge = load_judge(document["spec"], corpus=corpus, reference_folder=reference_folder)
+        spec = spec_of(document["spec"], document.get("description", {}))
+        judge = load_judge(spec, corpus=corpus, reference_folder=reference_folder)
         if calibration_key(judge.describe()) != calibration_key(document.get("description", {})):
             raise InputError(
                 f"{member.name} {member.judge_id} has other prompts, model or options now",

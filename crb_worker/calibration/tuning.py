@@ -10,16 +10,18 @@ from typing import Any
 from crb_core.corpus import CorpusEntry
 from crb_worker.calibration.references import pull_request_name
 from crb_worker.judge.base import Judge
+from crb_worker.judge.features import words
 from crb_worker.judge.offline import OfflineJudge
 
-__all__ = ["TuningRecord", "short_digest", "tuning_record"]
+__all__ = ["TuningRecord", "short_digest", "text_digest", "tuning_record"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TuningRecord:
-    """Pull requests that a judge's tuning used, as short digests of their URLs (``examples``) and of the messages of
+    """Pull requests that a judge's tuning used.
 
-    their golden findings (``texts``); ``keys`` are named by the one who calibrates.
+    ``examples`` are short digests of their URLs, ``texts`` text digests of their golden findings' messages, ``keys``
+    are named by the one who calibrates.
     """
 
     examples: frozenset[str]
@@ -30,13 +32,18 @@ class TuningRecord:
         """Whether the pull request motivated the judge's tuning: by name, or by half of its golden findings' texts."""
         if entry.pull_request.key in self.keys or short_digest(pull_request_name(entry)) in self.examples:
             return True
-        known = [short_digest(golden.message) in self.texts for golden in entry.golden]
+        known = [text_digest(golden.message) in self.texts for golden in entry.golden]
         return bool(known) and 2 * sum(known) >= len(known)
 
 
 def short_digest(text: str) -> str:
     """The first 12 hex digits of the SHA-256 of a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def text_digest(text: str) -> str:
+    """The short digest of a text's words: the same after reformatting, recasing, or with invisible characters in it."""
+    return short_digest(" ".join(words(text)).casefold())
 
 
 def tuning_record(judge: Judge, keys: Collection[str] = ()) -> TuningRecord:

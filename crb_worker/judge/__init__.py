@@ -6,15 +6,29 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from crb_core.corpus import Corpus
 from crb_core.errors import InputError
 from crb_worker.judge.base import Classifier, Judge, comparable
 
-__all__ = ["Classifier", "Judge", "JudgeContext", "comparable", "judge_names", "judge_options", "load_judge"]
+__all__ = [
+    "Classifier",
+    "Judge",
+    "JudgeContext",
+    "asked_in_batches",
+    "comparable",
+    "judge_names",
+    "judge_options",
+    "load_judge",
+    "spec_of",
+]
+
+#: Judges that ask a model, and so have its options.
+_ASKING = ("claude", "hybrid")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +62,38 @@ def judge_options(spec: str) -> tuple[str, dict[str, str]]:
         hint = f"Did you mean {near[0]}" if near else f"Choose one of {', '.join(judge_names())}"
         raise InputError(f"there is no judge {name[:80]!r}", remedy=hint)
     return name, _options(name, rest)
+
+
+def spec_of(spec: str, description: Mapping[str, Any]) -> str:
+    """The spec of a judge that describes itself so, without what only the environment said when it was made.
+
+    A run with the scripted model is one with another environment, so the model is named where it answered.
+    """
+    name, options = judge_options(spec)
+    if name not in _ASKING or not description.get("fake_model") or "model" in options:
+        return spec
+    from crb_worker.judge.client import LOOPBACK_MODEL
+
+    return _with(spec, f"model={LOOPBACK_MODEL}")
+
+
+def asked_in_batches(specs: Sequence[str]) -> list[str]:
+    """The specs, with ``batch=true`` for judges that ask a model; InputError where none does, or one says otherwise."""
+    named = [(spec, *judge_options(spec)) for spec in specs]
+    if not any(name in _ASKING for _, name, _ in named):
+        raise InputError("no judge that is named asks a model", remedy=f"Batches are for {' and '.join(_ASKING)}")
+    for _, name, options in named:
+        if name in _ASKING and options.get("batch", "true") != "true":
+            raise InputError(f"batches are asked for, but the judge {name} has batch={options['batch'][:80]}")
+    return [
+        _with(spec, "batch=true") if name in _ASKING and "batch" not in options else spec
+        for spec, name, options in named
+    ]
+
+
+def _with(spec: str, option: str) -> str:
+    name, _, rest = spec.partition(":")
+    return f"{name}:{rest},{option}" if rest else f"{name}:{option}"
 
 
 def judge_names() -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from crb_core.store.judge_calls import (
 )
 from crb_worker.judge.base import CallWork, LaterError
 from crb_worker.judge.calls import CallLimits, LiveCalls, PendingError, usage_columns
-from crb_worker.judge.client import CallFailedError, Endpoint, RawAnswer, failure_of
+from crb_worker.judge.client import CallFailedError, Endpoint, RawAnswer, decoded, failure_of
 from crb_worker.judge.requests import ModelAnswer, ModelRequest
 from crb_worker.metrics import worker_metrics
 
@@ -69,7 +69,7 @@ class BatchCalls(LiveCalls):
     def finish(self) -> None:
         if not self._pending:
             return
-        rows = {name: self.open(request, batch=True) for name, request in self._pending.items()}
+        rows = dict(zip(self._pending, self.open(list(self._pending.values()), batch=True), strict=True))
         requests = [
             {"custom_id": _custom_id(rows[name], self.secret, name), "params": request.body}
             for name, request in self._pending.items()
@@ -149,8 +149,12 @@ class BatchCalls(LiveCalls):
 
     def _settle(self, row: Any, result: Any) -> None:
         if result.type == "succeeded":
-            message = result.message.to_dict(mode="json")
-            raw = RawAnswer(data=json.dumps(message).encode(), message=message)
+            data = json.dumps(result.message.to_dict(mode="json")).encode()
+            try:
+                raw = RawAnswer(data=data, message=decoded(data))
+            except CallFailedError as failure:
+                self._close(row, failure.outcome, failure.detail)
+                return
             digest = self.work.evidence.put(raw.data)
             columns = usage_columns(row.model, raw, batch=True)
             with self.work.store.write() as connection:

@@ -40,7 +40,7 @@ from crb_worker.metrics import worker_metrics
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-__all__ = ["Asker", "BudgetError", "CallLimits", "LiveCalls", "PendingError", "usage_columns"]
+__all__ = ["Asker", "BudgetError", "CallLimits", "LiveCalls", "PendingError", "guessed_tokens", "usage_columns"]
 
 #: Characters of JSON for one token, for the guess with which a place in the rate limit is reserved.
 _CHARACTERS_PER_TOKEN = 3.5
@@ -140,37 +140,40 @@ class LiveCalls:
         with self.work.store.read() as connection:
             return find_answer(connection, self.work.judge_id, request.request_hash, trial_id=self.work.trial_id)
 
-    def open(self, request: ModelRequest, *, batch: bool = False) -> int:
-        """Insert the row of a call, inside the budget."""
-        digest = self.work.evidence.put(request.stored(self.work.evidence.put))
-        most = most_it_can_cost(request.model, request.size, request.max_tokens, batch=batch)
+    def open(self, requests: Sequence[ModelRequest], *, batch: bool = False) -> list[int]:
+        """Insert the rows of calls that are made together, all inside the budget or none."""
+        put = self.work.evidence.put
+        kept = [(request, put(request.stored(put)), _most(request, batch=batch)) for request in requests]
         started = time.monotonic()
         while True:
             with self.work.store.write() as connection:
-                if self._fits(self._reserve(connection), request, most):
-                    attempt = 1 + attempts_made(
-                        connection, self.work.judge_id, request.request_hash, self.work.trial_id
-                    )
-                    return open_call(
-                        connection,
-                        NewCall(
-                            trial_id=self.work.trial_id,
-                            judge_id=self.work.judge_id,
-                            stage=request.stage,
-                            label=request.label,
-                            request_hash=request.request_hash,
-                            secret=self.secret,
-                            attempt=attempt,
-                            model=request.model,
-                            request_digest=digest,
-                            reserved_usd=most,
-                            batch_id=SUBMITTING if batch else None,
-                            read=request.read or None,
-                        ),
-                    )
+                if self._fits(self._reserve(connection), [(request, most) for request, _, most in kept]):
+                    return [self._open_row(connection, *each, batch=batch) for each in kept]
             if time.monotonic() - started > _MAX_WAIT:
                 raise LaterError("The rest of the judge's budget is reserved by calls under way", seconds=15)
             self.sleep(1.0)
+
+    def _open_row(
+        self, connection: Connection, request: ModelRequest, digest: str, most: float | None, *, batch: bool
+    ) -> int:
+        made = attempts_made(connection, self.work.judge_id, request.request_hash, self.work.trial_id)
+        return open_call(
+            connection,
+            NewCall(
+                trial_id=self.work.trial_id,
+                judge_id=self.work.judge_id,
+                stage=request.stage,
+                label=request.label,
+                request_hash=request.request_hash,
+                secret=self.secret,
+                attempt=1 + made,
+                model=request.model,
+                request_digest=digest,
+                reserved_usd=most,
+                batch_id=SUBMITTING if batch else None,
+                read=request.read or None,
+            ),
+        )
 
     def keep(
         self, request: ModelRequest, call_id: int, raw: RawAnswer, *, duration_ms: float | None, batch: bool = False
@@ -228,7 +231,7 @@ class LiveCalls:
             slot = self._place(request)
             used = 0
             try:
-                call_id = self.open(request)
+                (call_id,) = self.open([request])
                 started = time.monotonic()
                 try:
                     raw = send(self.client, request.body, seconds=self.limits.seconds)
@@ -240,7 +243,7 @@ class LiveCalls:
                     wait = self._after(failure, request, tries)
                 else:
                     answer = self.keep(request, call_id, raw, duration_ms=(time.monotonic() - started) * 1000)
-                    used = _limited_tokens(answer.usage, default=self._guess(request))
+                    used = _limited_tokens(answer.usage, default=guessed_tokens(request))
                     return answer
             finally:
                 with contextlib.suppress(UnavailableError):
@@ -255,7 +258,7 @@ class LiveCalls:
 
     def _wait_for_place(self, request: ModelRequest) -> Slot:
         self._wait_out_a_pause()
-        slot = self.limiter.reserve(self._guess(request))
+        slot = self.limiter.reserve(guessed_tokens(request))
         try:
             self.sleep(slot.wait)
             self._wait_out_a_pause()
@@ -277,18 +280,22 @@ class LiveCalls:
             return reserve(connection, self.work.sweep_id)
         return reserve_in_run(connection, self.work.budget) if self.work.budget is not None else None
 
-    def _fits(self, spent: Spending | None, request: ModelRequest, most: float | None) -> bool:
+    def _fits(self, spent: Spending | None, calls: Sequence[tuple[ModelRequest, float | None]]) -> bool:
         if spent is None or spent.max_usd is None:
             return True
-        if most is None:
-            raise InputError(
-                f"There is a limit of ${spent.max_usd:.2f}, but the model {request.model} has no list price",
-                remedy="Take away the limit, or choose a model of the price table",
-            )
+        most = 0.0
+        for request, price in calls:
+            if price is None:
+                raise InputError(
+                    f"There is a limit of ${spent.max_usd:.2f}, but the model {request.model} has no list price",
+                    remedy="Take away the limit, or choose a model of the price table",
+                )
+            most += price
         sure = spent.known_usd + spent.lost_usd
         if sure + most > spent.max_usd:
+            what = "The next call" if len(calls) == 1 else f"A batch of {len(calls)} calls"
             raise BudgetError(
-                f"The next call could cost ${most:.4f} by list price and would pass the limit of "
+                f"{what} could cost ${most:.4f} by list price and would pass the limit of "
                 f"${spent.max_usd:.2f}, of which ${sure:.4f} is used",
                 remedy="Raise --max-cost and retry the judgments that failed"
                 if self.work.sweep_id is not None
@@ -315,8 +322,14 @@ class LiveCalls:
             raise UnavailableError(problem, remedy="It is tried again later; check the connection to the service")
         return min(wait, _MAX_WAIT)
 
-    def _guess(self, request: ModelRequest) -> int:
-        return int(request.size / _CHARACTERS_PER_TOKEN) + 1
+
+def guessed_tokens(request: ModelRequest) -> int:
+    """About how many tokens a request has, where nothing better is known."""
+    return int(request.size / _CHARACTERS_PER_TOKEN) + 1
+
+
+def _most(request: ModelRequest, *, batch: bool) -> float | None:
+    return most_it_can_cost(request.model, request.size, request.max_tokens, batch=batch)
 
 
 def usage_columns(model: str, raw: RawAnswer, *, batch: bool = False) -> dict[str, object]:

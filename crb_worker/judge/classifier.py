@@ -27,7 +27,7 @@ from crb_core.finding import (
 )
 from crb_core.prompts import CLASSIFYING, PromptSet, filled
 from crb_core.protocols import Protocol
-from crb_worker.judge.calls import Asker
+from crb_worker.judge.calls import Asker, guessed_tokens
 from crb_worker.judge.questions import (
     FORMAT,
     AnswerError,
@@ -267,11 +267,7 @@ def _go_on(session: _Session, request: ModelRequest, answer: ModelAnswer, tools:
             text, is_error = f"Not run: at most {_MAX_TOOL_CALLS} calls in one answer.", True
         results.append({"type": "tool_result", "tool_use_id": call.get("id"), "content": text, "is_error": is_error})
         digests.append(fingerprint([text, is_error]))
-    usage = answer.usage
-    session.used_tokens += sum(
-        count or 0
-        for count in (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
-    )
+    session.used_tokens += _used(request, answer)
     session.messages = [
         *session.messages,
         {"role": "assistant", "content": answer.blocks},
@@ -283,6 +279,14 @@ def _go_on(session: _Session, request: ModelRequest, answer: ModelAnswer, tools:
         "answer": fingerprint(answer.message.get("content")),
         "results": digests,
     }
+
+
+def _used(request: ModelRequest, answer: ModelAnswer) -> int:
+    """Tokens of a call as its answer reports them; guessed where it does not, because a session has to end."""
+    usage = answer.usage
+    if usage.input_tokens is None or usage.output_tokens is None:
+        return guessed_tokens(request) + len(answer.text) // 4
+    return usage.input_tokens + usage.output_tokens + (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)
 
 
 def _checked(given: ModelAnswer, protocol: Protocol) -> Verdict:

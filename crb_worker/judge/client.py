@@ -5,8 +5,8 @@ The SDK's own retries are off: every attempt is a call of ours, with a row, a pl
 
 from __future__ import annotations
 
+import atexit
 import datetime
-import json
 import os
 import re
 import threading
@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from crb_core.errors import UnavailableError
+from crb_core.errors import InputError, UnavailableError
+from crb_core.formats.strict_json import load_json
 from crb_core.store.judge_calls import CallOutcome
 
 __all__ = [
@@ -94,7 +95,7 @@ def find_key(model: str, base_url: str | None) -> str:
         if not is_loopback(base_url):
             raise UnavailableError(
                 f"The model {LOOPBACK_MODEL} is served on this machine only",
-                remedy="Use `crb demo --judge claude --fake-model`, or name a real model",
+                remedy="Give --fake-model, which serves it while the command runs, or name a real model",
             )
         return LOOPBACK_KEY
     key = os.environ.get("ANTHROPIC_API_KEY", "").strip()
@@ -117,6 +118,8 @@ def open_client(endpoint: Endpoint, *, seconds: float) -> Any:
         if identity not in _clients:
             import anthropic
 
+            if not _clients:
+                atexit.register(_close_clients)
             _clients[identity] = anthropic.Anthropic(
                 api_key=endpoint.key,
                 base_url=endpoint.base_url,
@@ -124,6 +127,13 @@ def open_client(endpoint: Endpoint, *, seconds: float) -> Any:
                 timeout=anthropic.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds)),
             )
         return _clients[identity]
+
+
+def _close_clients() -> None:
+    """At the end of the process, and let go of them: while modules are taken apart a client cannot close itself."""
+    with _lock:
+        while _clients:
+            _clients.popitem()[1].close()
 
 
 def send(client: Any, body: Mapping[str, Any], *, seconds: float) -> RawAnswer:
@@ -149,8 +159,9 @@ def send(client: Any, body: Mapping[str, Any], *, seconds: float) -> RawAnswer:
 def decoded(data: bytes) -> Mapping[str, Any]:
     """The message that a body holds; CallFailedError where it holds none."""
     try:
-        message = json.loads(data)
-    except (ValueError, RecursionError):
+        # As strictly as a stored answer is read again.
+        message = load_json(data, "the answer", max_bytes=_MAX_ANSWER_BYTES)
+    except InputError:
         message = None
     if not isinstance(message, dict) or not isinstance(message.get("content"), list):
         raise CallFailedError(

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crb_core.council import council_labels, council_matches
 from crb_core.errors import InputError
 from crb_core.finding import CandidateFinding, GoldenFinding
 from crb_core.matching import Classification, Correspondence
 from crb_core.settings import load_settings
-from crb_core.store import Store, open_store
+from crb_core.store import open_store
 from crb_core.store.member_judgments import MemberJudge, Responses, member_judges, responses
 from crb_worker.judge.base import JudgeWork, LaterError, judge_fingerprint
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 __all__ = ["CouncilJudge", "council_members", "named_council"]
 
@@ -31,7 +34,7 @@ _DEFER_SECONDS = 5.0
 class CouncilJudge:
     """Works on one trial at a time: ``for_step`` gives it the store."""
 
-    name = "council"
+    kind = "council"
     #: Half of the votes decide nothing, so some candidates stay unclassified (rule 10).
     abstains = True
 
@@ -41,6 +44,9 @@ class CouncilJudge:
         if len(self.members) < SMALLEST:
             raise InputError("a council has at least two judges", remedy="Write council:judges=ID+ID")
         self.classifies = any(member.classifies for member in self.members)
+        self.fake_model = any(member.fake_model for member in self.members)
+        #: Says where the scripted model votes, as every judge's name does.
+        self.name = f"{self.kind}-fake-model" if self.fake_model else self.kind
         self._work = work
         self.fingerprint = judge_fingerprint(self.describe())
 
@@ -63,9 +69,10 @@ class CouncilJudge:
 
     def describe(self) -> dict[str, Any]:
         return {
-            "judge": self.name,
+            "judge": self.kind,
             "rule": "strict majority of the judges that responded; half is a tie and decides nothing",
             "judges": [member.judge_id for member in self.members],
+            **({"fake_model": True} if self.fake_model else {}),
         }
 
     def for_step(self, work: JudgeWork) -> CouncilJudge:
@@ -129,15 +136,12 @@ def council_members(options: Mapping[str, str]) -> list[str]:
     return names
 
 
-def named_council(store: Store, sweep_id: str, spec: str) -> str:
-    """A council's spec with the fingerprints that a sweep has for its judges' names; other specs as they are."""
+def named_council(connection: Connection, sweep_id: str, spec: str) -> tuple[str, CouncilJudge]:
+    """A council's spec with the fingerprints that a sweep has for its judges' names, and that council."""
     from crb_core.store.results import find_judge
     from crb_worker.judge import judge_options
 
     name, options = judge_options(spec)
-    if name != CouncilJudge.name:
-        return spec
-    with store.read() as connection:
-        ids = [find_judge(connection, sweep_id, member).judge_id for member in council_members(options)]
+    ids = [find_judge(connection, sweep_id, member).judge_id for member in council_members(options)]
     council_members({"judges": "+".join(ids)})
-    return f"{name}:judges={'+'.join(ids)}"
+    return f"{name}:judges={'+'.join(ids)}", CouncilJudge(member_judges(connection, ids))

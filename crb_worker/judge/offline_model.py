@@ -63,8 +63,8 @@ class Tree(Record):
 class Training(Record):
     """What the model was made from.
 
-    ``examples`` are the first 12 hex digits of the SHA-256 of pull request URLs, ``texts`` those of golden findings'
-    messages: data that was copied under other URLs is known by them.
+    ``examples`` are the first 12 hex digits of the SHA-256 of pull request URLs, ``texts`` those of the words of golden
+    findings' messages (crb_worker/calibration/tuning.py): data that was copied under other URLs is known by them.
     """
 
     data: str

@@ -14,8 +14,8 @@ TABLE = "list price 2026-10"
 _MILLION = 1_000_000
 #: The Batches API costs half.
 _BATCH = 0.5
-#: No tokenizer makes more tokens of a request than one for two bytes of its JSON.
-_BYTES_PER_TOKEN = 2
+#: A tokenizer that falls back to bytes makes at most one token of each; ordinary text has three to four bytes a token.
+_BYTES_PER_TOKEN = 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,9 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from crb_core.errors import UnavailableError
@@ -187,18 +188,12 @@ class RepoTools:
         if path:
             self._entry(path)
             arguments.append(_clean(path))
-        found: list[str] = []
-        more = False
-        for record in self._output(arguments, allowed=(0, 1)).split(b"\n"):
-            parts = record.split(b"\0", 2)
-            if len(parts) != 3:
-                continue
-            if len(found) == MAX_MATCHES:
-                more = True
-                break
-            name = parts[0].decode("utf-8", "surrogateescape").removeprefix(f"{self._head}:")
-            found.append(f"{name}:{parts[1].decode()}: {_short(parts[2].decode('utf-8', 'surrogateescape'))}")
-        return _block("matches", found, {"text": text, "count": f"more than {MAX_MATCHES}" if more else len(found)})
+        found = []
+        for name, line, shown in islice(_matches(self._output(arguments, allowed=(0, 1))), MAX_MATCHES + 1):
+            path_at_head = name.decode("utf-8", "surrogateescape").removeprefix(f"{self._head}:")
+            found.append(f"{path_at_head}:{line.decode()}: {_short(shown.decode('utf-8', 'surrogateescape'))}")
+        count = f"more than {MAX_MATCHES}" if len(found) > MAX_MATCHES else len(found)
+        return _block("matches", found[:MAX_MATCHES], {"text": text, "count": count})
 
     def _list_files(self, path: str = "", recursive: bool = False) -> str:
         arguments = ["ls-tree", "-z", "--full-tree"] + (["-r"] if recursive else [])
@@ -210,13 +205,16 @@ class RepoTools:
         else:
             arguments.append(self._head)
         names = []
-        for record in self._output(arguments).split(b"\0"):
+        output = self._output(arguments)
+        # The last record is empty, or was cut off.
+        for record in output.split(b"\0")[:-1]:
             match = _TREE_ENTRY.match(record)
             if match:
                 mark = b"/" if match[2] == b"tree" else b" (link)" if match[1] == b"120000" else b""
                 names.append((match[4] + mark).decode("utf-8", "surrogateescape"))
         shown = names[:MAX_ENTRIES]
-        count = len(names) if len(names) == len(shown) else f"{len(names)}, the first {MAX_ENTRIES} are shown"
+        whole = f"at least {len(names)}" if len(output) == MAX_OUTPUT else str(len(names))
+        count = whole if len(names) == len(shown) else f"{whole}, the first {MAX_ENTRIES} are shown"
         return _block("listing", shown, {"path": cleaned or ".", "count": count})
 
     def _show_diff(self, path: str) -> str:
@@ -283,6 +281,16 @@ class RepoTools:
         return b"".join(kept)[:MAX_OUTPUT]
 
 
+def _matches(output: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """File, line number and line of each match. A file's name can hold line ends, so records are read in order."""
+    place = 0
+    while (name_ends := output.find(b"\0", place)) >= 0 and (line_ends := output.find(b"\0", name_ends + 1)) >= 0:
+        end = output.find(b"\n", line_ends)
+        end = len(output) if end < 0 else end
+        yield output[place:name_ends], output[name_ends + 1 : line_ends], output[line_ends + 1 : end]
+        place = end + 1
+
+
 def _checked(name: str, arguments: object, types: Mapping[str, type]) -> dict[str, Any]:
     if not isinstance(arguments, dict):
         raise _ToolError("The input is not an object.")
@@ -329,11 +337,14 @@ def _short(line: str) -> str:
 
 
 def _block(name: str, lines: Sequence[str], attributes: Mapping[str, str | int | None]) -> str:
-    """Lines as one element; what does not fit is left out at the end, and said."""
+    """Lines as one element; what does not fit is left out at the end, and said.
+
+    A line end inside of a line (of a file's name) is made visible, so that no name looks like two entries.
+    """
     kept: list[str] = []
     used = 0
     for line in lines:
-        safe = escaped(line)
+        safe = escaped(line).replace("\n", "&#xA;")
         used += len(safe) + 1
         if used > MAX_RESULT:
             kept.append(f'<left_out lines="{len(lines) - len(kept)}"/>')

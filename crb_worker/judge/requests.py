@@ -64,7 +64,7 @@ class ModelRequest:
             "format": "crb.judge-request/1",
             "request_hash": self.request_hash,
             "label": self.label,
-            "content": self.content,
+            "content": folded(self.content, put),
             "ids": self.ids,
             "body": folded(self.body, put),
         }

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from crb_core.agent import Outcome
 from crb_core.errors import CrbError, UnavailableError
 from crb_worker.sandbox.contract import AttemptRequest, AttemptResult
-from crb_worker.sandbox.control import Control, RunSlots
+from crb_worker.sandbox.control import Control, Permits, RunSlots
 from crb_worker.sandbox.disk import DiskWatch
 from crb_worker.sandbox.egress import Egress, Lease, declared_hosts
-from crb_worker.sandbox.engine import Engine, EngineFailureError, WaitState, engine_calls, engine_milliseconds
+from crb_worker.sandbox.ended import ENGINE_PATIENCE, how_it_ended
+from crb_worker.sandbox.engine import Engine, EngineFailureError, WaitState, engine_calls
 from crb_worker.sandbox.images import Images
 from crb_worker.sandbox.layers import Layers
 from crb_worker.sandbox.logs import Tail, may_have_lost_lines
@@ -31,10 +32,6 @@ __all__ = ["ContainerRun"]
 _MIB = 1024 * 1024
 #: Seconds that a killed container may take to be gone before it is left to the reaper.
 _KILL_GRACE = 20.0
-#: Seconds that the engine may be away (a restart) before the attempt is given up.
-_ENGINE_PATIENCE = 30.0
-#: Seconds by which the engine's report of an oom may come after the end of its container.
-_OOM_PATIENCE = 1.0
 
 
 class _EndedEarlyError(Exception):
@@ -46,7 +43,8 @@ class _EndedEarlyError(Exception):
 class ContainerRun:
     """Runs one attempt; used once.
 
-    ``slots`` bounds how many agents run at once, ``permits`` how many containers are created and started at once.
+    ``slots`` bounds how many agents run at once, ``permits`` how many containers are created and started at once. The
+    container is created before the attempt waits for its slot, so that a free slot only has to start it.
     """
 
     def __init__(
@@ -57,7 +55,7 @@ class ContainerRun:
         engine: Engine,
         images: Images,
         slots: RunSlots,
-        permits: threading.Semaphore,
+        permits: Permits,
         janitor: Janitor,
         egress: Egress,
         host: str,
@@ -80,7 +78,8 @@ class ContainerRun:
         self._started_at = datetime.now(UTC)
         self._container = ""
         self._may_exist = False
-        self._review_started = 0.0
+        self._create_ms = 0.0
+        self._start_began = 0.0
         self._deadline = 0.0
         self._review_ms: float | None = None
         self._engine_ms: float | None = None
@@ -119,16 +118,18 @@ class ContainerRun:
         try:
             with self._phase("prepare"):
                 self._prepared.prepare()
-            with contextlib.ExitStack() as slot:
-                with self._phase("slot"):
-                    self._concurrent = slot.enter_context(self._slots.running(self._control))
-                self._open_egress()
-                start_problem = self._launch()
-                problem = None
-                if start_problem is None:
-                    with self._phase("wait"):
-                        problem = self._wait()
-                    self._review_ms = (time.monotonic() - self._review_started) * 1000
+            self._open_egress()
+            problem = None
+            start_problem = self._create_ahead()
+            if start_problem is None:
+                with contextlib.ExitStack() as slot:
+                    with self._phase("slot"):
+                        self._concurrent = slot.enter_context(self._slots.running(self._control))
+                    start_problem = self._start()
+                    if start_problem is None:
+                        with self._phase("wait"):
+                            problem = self._wait()
+                        self._review_ms = self._create_ms + (time.monotonic() - self._start_began) * 1000
             self._control.disarm()
             with self._phase("collect"):
                 return self._collect(problem, start_problem)
@@ -150,7 +151,7 @@ class ContainerRun:
         try:
             yield
         finally:
-            self._phases[name] = (time.monotonic() - began) * 1000
+            self._phases[name] = self._phases.get(name, 0.0) + (time.monotonic() - began) * 1000
 
     def _stopped_verdict(self) -> Verdict:
         stop = self._control.stopped
@@ -164,7 +165,12 @@ class ContainerRun:
         hosts = declared_hosts(self._request.build)
         if hosts and self._control.stopped is None:
             with self._phase("egress"):
-                self._lease = self._egress.lease(self._request.farm, self._request.workspace, hosts)
+                self._lease = self._egress.lease(
+                    self._request.farm,
+                    self._request.workspace,
+                    hosts,
+                    lambda: self._control.stopped is not None,
+                )
 
     def _read_refusals(self) -> str | None:
         """What the proxy refused. A sentence where the proxy did not live as long as the agent."""
@@ -187,28 +193,17 @@ class ContainerRun:
 
     # Create and start
 
-    def _launch(self) -> str | None:
-        """Start the container. A sentence where the image cannot be started, None where it runs."""
+    def _create_ahead(self) -> str | None:
+        """Create the container, which waits for its slot then. A sentence where the image cannot be run."""
         for is_retry in (False, True):
-            with self._phase("permit"):
-                self._permits.acquire()
             try:
-                if self._control.stopped is not None:
-                    raise _EndedEarlyError(self._stopped_verdict())
-                self._started_at = datetime.now(UTC)
-                self._review_started = time.monotonic()
-                with self._phase("create"):
-                    start_problem = self._create()
-                if start_problem is not None:
-                    return start_problem
-                with self._phase("start"):
-                    return self._start()
+                with self._permit(self._permits.create):
+                    return self._create()
             except EngineFailureError as error:
-                if self._container or error.status != 404 or is_retry:
+                if error.status != 404 or is_retry:
                     raise
-            finally:
-                self._permits.release()
             # Pulling is no part of the review: the clock starts again.
+            self._phases.pop("create")
             try:
                 build = self._request.build
                 with self._phase("pull"):
@@ -217,9 +212,23 @@ class ContainerRun:
                 raise _EndedEarlyError(Verdict(outcome=Outcome.IMAGE_UNAVAILABLE, detail=str(error))) from None
         raise AssertionError("the second round returns or raises")
 
-    def _create(self) -> str | None:
+    @contextlib.contextmanager
+    def _permit(self, permits: threading.Semaphore) -> Iterator[None]:
+        """Leave to have the engine work; nothing is begun for an attempt that was stopped."""
+        with self._phase("permit"):
+            permits.acquire()
         try:
-            self._container = self._prepared.create(self._lease)
+            if self._control.stopped is not None:
+                raise _EndedEarlyError(self._stopped_verdict())
+            yield
+        finally:
+            permits.release()
+
+    def _create(self) -> str | None:
+        began = time.monotonic()
+        try:
+            with self._phase("create"):
+                self._container = self._prepared.create(self._lease)
         except EngineFailureError as error:
             # No answer: the engine may have made it all the same.
             self._may_exist = error.status is None
@@ -227,22 +236,47 @@ class ContainerRun:
                 return "The image names no command to run; give it an ENTRYPOINT or CMD."
             raise
         self._may_exist = True
+        self._create_ms = (time.monotonic() - began) * 1000
         return None
 
     def _start(self) -> str | None:
-        container = self._container
-        self._control.arm(lambda: self._engine.kill(container))
-        if self._control.stopped is not None:
-            raise _EndedEarlyError(self._stopped_verdict())
-        try:
-            with engine_calls("starting a container"):
-                self._engine.api.start(container)
-        except EngineFailureError as error:
-            return self._start_problem(error)
-        self._deadline = time.monotonic() + self._limits.timeout_seconds
-        if self._control.stopped is not None:
-            self._engine.kill(container)
+        """Start the container. A sentence where the image cannot be started, None where it runs."""
+        with self._permit(self._permits.start):
+            self._started_at = datetime.now(UTC)
+            for is_retry in (False, True):
+                self._control.arm(partial(self._engine.kill, self._container))
+                if self._control.stopped is not None:
+                    raise _EndedEarlyError(self._stopped_verdict())
+                self._start_began = time.monotonic()
+                try:
+                    with self._phase("start"), engine_calls("starting a container"):
+                        self._engine.api.start(self._container)
+                    break
+                except EngineFailureError as error:
+                    if is_retry or not self._was_removed(error):
+                        return self._start_problem(error)
+                # Somebody tidied up containers that do not run.
+                remove_volumes(self._engine, self._request.attempt_id)
+                for phase in ("create", "start"):
+                    self._phases.pop(phase)
+                self._container = ""
+                start_problem = self._create()
+                if start_problem is not None:
+                    return start_problem
+            self._deadline = time.monotonic() + self._limits.timeout_seconds
+            if self._control.stopped is not None:
+                self._engine.kill(self._container)
         return None
+
+    def _was_removed(self, error: EngineFailureError) -> bool:
+        """Whether the container that could not be started is gone."""
+        if error.status != 404:
+            return False
+        try:
+            self._engine.inspect(self._container)
+        except EngineFailureError as gone:
+            return gone.status == 404
+        return False
 
     def _start_problem(self, error: EngineFailureError) -> str:
         """Why the image cannot start, where that is the image's fault; else the error itself."""
@@ -295,7 +329,7 @@ class ContainerRun:
     def _outlast_engine(self) -> str | None:
         """The connection broke. None if the container still runs once the engine answers again."""
         try:
-            state = self._engine.inspect(self._container, _ENGINE_PATIENCE)["State"]
+            state = self._engine.inspect(self._container, ENGINE_PATIENCE)["State"]
         except EngineFailureError as error:
             return f"{error.problem}."
         return (
@@ -320,39 +354,13 @@ class ContainerRun:
     def _collect(self, problem: str | None, start_problem: str | None) -> Verdict:
         ending = Ending(stop=self._control.stopped, problem=problem, start_problem=start_problem)
         if start_problem is None and problem is None:
-            ending = self._ending()
+            ending, self._engine_ms = how_it_ended(self._engine, self._container, self._control.stopped)
+            self._exit_code = ending.exit_code
             self._read_logs()
             lost_proxy = self._read_refusals()
             if lost_proxy is not None and ending.problem is None and ending.stop is None:
                 ending = replace(ending, problem=lost_proxy)
         return judge(self._request, ending, self._read_findings, (f"{VIEW.repo}/",), remark=self._remark())
-
-    def _ending(self) -> Ending:
-        stop = self._control.stopped
-        try:
-            state = self._engine.inspect(self._container, _ENGINE_PATIENCE)["State"]
-        except EngineFailureError as error:
-            gone = "The container was removed from outside the farm while the agent ran."
-            return Ending(stop=stop, problem=gone if error.status == 404 else f"{error.problem}.")
-        if state.get("Running"):
-            return Ending(stop=stop, problem="The engine reported the end of a container that still runs.")
-        self._engine_ms = engine_milliseconds(state.get("StartedAt"), state.get("FinishedAt"))
-        self._exit_code = state.get("ExitCode")
-        problem = None
-        out_of_memory = bool(state.get("OOMKilled"))
-        if state.get("Error"):
-            problem = f"The engine reports an error of the container: {state['Error']}."
-        elif stop is None and (self._exit_code or 0) > 128 and not out_of_memory:
-            reason = self._engine.reason_of_death(
-                self._container,
-                patience=_OOM_PATIENCE if self._exit_code == 128 + signal.SIGKILL else 0.0,
-            )
-            out_of_memory = reason == "oom"
-            if reason == "kill":
-                problem = (
-                    "The container was killed from outside the farm (by a person, or by the engine as it shut down)."
-                )
-        return Ending(stop=stop, problem=problem, out_of_memory=out_of_memory, exit_code=self._exit_code)
 
     def _read_logs(self) -> None:
         container = self._container

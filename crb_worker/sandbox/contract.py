@@ -101,7 +101,8 @@ class AttemptResult:
     ``detail`` explains the verdict in one sentence. ``findings`` is empty unless the attempt succeeded;
     ``findings_bytes`` is what the agent wrote (at most the limit), None where nothing could be read. ``stdout`` and
     ``stderr`` hold at most ``limits.log_mib`` each; where ``*_truncated`` is set, the beginning is what is missing.
-    ``review_ms`` is the monotonic wall time of create, start and wait, None where the agent never started;
+    ``review_ms`` is the monotonic wall time of create, start and wait, None where the agent never started; a container
+    may wait for its slot between the first two, which does not count;
     ``engine_ms`` the engine's own StartedAt..FinishedAt, None where it has none or, as happens for containers of a few
     milliseconds, noted the end before the start. ``phases`` holds milliseconds of
     prepare, slot and permit (waiting for leave to run and to start), egress (making or finding a way to the declared

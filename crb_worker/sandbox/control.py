@@ -11,7 +11,7 @@ from crb_core.agent import Outcome
 from crb_core.errors import InputError
 from crb_worker.sandbox.contract import STOP_OUTCOMES, AttemptRequest, LiveAttempts
 
-__all__ = ["Control", "Registry", "RunSlots", "Stop"]
+__all__ = ["Control", "Permits", "Registry", "RunSlots", "Stop"]
 
 _STOP_SENTENCES = {
     Outcome.TIMEOUT: "The farm ended the attempt because its time was over.",
@@ -59,6 +59,18 @@ class Control:
                 self._stop = Stop(outcome, detail)
             if self._kill is not None:
                 self._kill()
+
+
+class Permits:
+    """How many containers the engine starts at the same time, and how many it creates ahead of their slots.
+
+    More only makes each start slower, and its time is part of ``review_ms``. Those that are created ahead never keep
+    one waiting whose slot is free.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.start = threading.BoundedSemaphore(count)
+        self.create = threading.BoundedSemaphore((count + 1) // 2)
 
 
 #: How soon an attempt that waits for a slot notices that it was stopped.

@@ -63,18 +63,20 @@ class DiskWatch:
 
     def _measure(self) -> Stop | None:
         limit = self._limit_mib * _MIB
-        if disk_usage(self._out, limit=limit) > limit:
+        if self._all is None:
+            self._all = (self._out, *self._written, *self._more())
+        room = limit + self._baseline
+        is_too_much = disk_usage(self._out, limit=limit) > limit
+        if not is_too_much and disk_usage(*self._all, limit=room) + self._unlisted_bytes() <= room:
+            return None
+        # Once more, so that the output folder is the reason where it is one, however fast it grew meanwhile.
+        if is_too_much or disk_usage(self._out, limit=limit) > limit:
             return Stop(
                 Outcome.OUTPUT_TOO_LARGE,
                 f"The agent wrote more than {self._limit_mib} MiB into its output folder and was ended.",
             )
-        if self._all is None:
-            self._all = (self._out, *self._written, *self._more())
-        room = limit + self._baseline
-        if disk_usage(*self._all, limit=room) + self._unlisted_bytes() > room:
-            return Stop(
-                Outcome.NONZERO_EXIT,
-                f"The agent wrote more than {self._limit_mib} MiB to disk (checkout, temporary files and output"
-                " together) and was ended.",
-            )
-        return None
+        return Stop(
+            Outcome.NONZERO_EXIT,
+            f"The agent wrote more than {self._limit_mib} MiB to disk (checkout, temporary files and output"
+            " together) and was ended.",
+        )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 from pathlib import Path
 
 from crb_core.agent import Outcome
@@ -12,7 +11,7 @@ from crb_core.errors import UnavailableError
 from crb_core.runners import RUNNERS
 from crb_worker.sandbox.container import ContainerRun
 from crb_worker.sandbox.contract import AttemptRequest, AttemptResult, LiveAttempts, ResolvedImage
-from crb_worker.sandbox.control import Registry, RunSlots
+from crb_worker.sandbox.control import Permits, Registry, RunSlots
 from crb_worker.sandbox.egress import Egress
 from crb_worker.sandbox.egress_options import EgressOptions
 from crb_worker.sandbox.engine import Engine, EngineFailureError
@@ -57,7 +56,7 @@ class DockerSandbox:
         self._images = Images(self._engine)
         self._janitor = Janitor(self._engine, janitor_image)
         self._egress = Egress(self._engine, self._images, egress or EgressOptions())
-        self._permits = threading.BoundedSemaphore(permits or os.cpu_count() or 1)
+        self._permits = Permits(permits or os.cpu_count() or 1)
         self._registry = Registry()
         self._host = socket.gethostname()
         self._workspace = workspace

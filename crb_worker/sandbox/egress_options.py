@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+import socket
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+
+import psutil
 
 from crb_core.errors import SettingsError, Where
 from crb_core.settings import Settings
 from crb_worker.slots import PREPARED_AHEAD
 
-__all__ = ["DEFAULT_SUBNETS", "EGRESS_IMAGE", "LANE_PREFIX", "EgressOptions", "require_lanes"]
+__all__ = [
+    "DEFAULT_SUBNETS",
+    "EGRESS_IMAGE",
+    "LANE_PREFIX",
+    "EgressOptions",
+    "own_subnets",
+    "require_free_subnets",
+    "too_few_lanes",
+]
 
 EGRESS_IMAGE = "crb/egress:bookworm"
 #: Private addresses that few networks use.
 DEFAULT_SUBNETS = IPv4Network("10.231.0.0/16")
 #: A lane's subnet: the engine's gateway address, the proxy, and four addresses that agents take in turn.
 LANE_PREFIX = 29
+#: Interfaces of the engine's networks, and those of its containers.
+_BRIDGE = re.compile(r"docker\d+|docker_gwbridge|br-[0-9a-f]{12}|veth.*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,17 +63,58 @@ class EgressOptions:
         )
 
 
-def require_lanes(settings: Settings, review_slots: int) -> None:
-    """SettingsError where the subnets hold fewer lanes than this worker may use at once: attempts would fail for it."""
-    if settings.egress_subnets is None or not review_slots:
+def require_free_subnets(settings: Settings, own: Iterable[IPv4Network] | None = None) -> None:
+    """SettingsError where ``CRB_EGRESS_SUBNETS`` are addresses that this machine reaches something else by.
+
+    ``own`` are the machine's own subnets and those that it has routes to, by default as it has them now, without the
+    networks of its engine: those are passed over one by one.
+    """
+    if settings.egress_subnets is None:
         return
+    for subnet in own_subnets() if own is None else own:
+        if subnet.prefixlen and subnet.overlaps(settings.egress_subnets):
+            raise SettingsError(
+                f"{settings.egress_subnets} overlaps {subnet}, which this machine has an address in or a route to",
+                where=Where(file="CRB_EGRESS_SUBNETS"),
+                remedy="Name a private subnet that nothing uses",
+            )
+
+
+def own_subnets() -> list[IPv4Network]:
+    """Of this machine's interfaces and routes, without the engine's bridges and the way to everywhere."""
+    found = {
+        IPv4Network(f"{address.address}/{address.netmask or 32}", strict=False)
+        for interface, addresses in psutil.net_if_addrs().items()
+        for address in addresses
+        if address.family == socket.AF_INET and not _BRIDGE.fullmatch(interface)
+    }
+    # Without the file, as on macOS, the interfaces have to be enough.
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/net/route").read_text().splitlines()[1:]:
+            interface, target, _, _, _, _, _, mask = line.split("\t")[:8]
+            if not _BRIDGE.fullmatch(interface):
+                found.add(IPv4Network((_little_endian(target), str(IPv4Address(_little_endian(mask)))), strict=False))
+    return sorted(subnet for subnet in found if subnet.prefixlen)
+
+
+def _little_endian(number: str) -> bytes:
+    return bytes.fromhex(number)[::-1]
+
+
+def lanes(settings: Settings) -> int:
+    """How many agents with hosts a farm's subnets have room for at once, where nobody else uses them."""
+    subnets = settings.egress_subnets or DEFAULT_SUBNETS
     # One is the proxies' own, where no network is named for them.
-    lanes = 2 ** (LANE_PREFIX - settings.egress_subnets.prefixlen) - (settings.egress_network is None)
-    wanted = review_slots + min(review_slots, PREPARED_AHEAD)
-    if lanes < wanted:
-        raise SettingsError(
-            f"{settings.egress_subnets} holds {lanes} networks for agents, and {review_slots} reviews at once need "
-            f"{wanted}",
-            where=Where(file="CRB_EGRESS_SUBNETS"),
-            remedy="Name a larger subnet, or fewer CRB_REVIEW_SLOTS",
-        )
+    return int(2 ** (LANE_PREFIX - subnets.prefixlen)) - (settings.egress_network is None)
+
+
+def too_few_lanes(settings: Settings, review_slots: int) -> str | None:
+    """A sentence where reviews of agents with hosts will wait for each other, although they have slots."""
+    found, wanted = lanes(settings), review_slots + min(review_slots, PREPARED_AHEAD)
+    if found >= wanted:
+        return None
+    return (
+        f"{settings.egress_subnets or DEFAULT_SUBNETS} (CRB_EGRESS_SUBNETS) holds {found} network"
+        f"{'' if found == 1 else 's'} for agents with hosts, and {review_slots} reviews at once use up to {wanted}:"
+        " some will wait"
+    )

@@ -6,7 +6,7 @@ import contextlib
 import secrets
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Network
 from itertools import islice
 
@@ -15,7 +15,7 @@ from docker.types import IPAMConfig, IPAMPool, LogConfig, Ulimit
 from crb_worker.sandbox.egress_options import LANE_PREFIX, EgressOptions
 from crb_worker.sandbox.engine import Engine, EngineFailureError, engine_calls
 
-__all__ = ["PROXY_PORT", "Lane", "Proxy", "Subnets", "make_outside", "remove_network"]
+__all__ = ["PROXY_PORT", "Lane", "NoSubnetError", "Proxy", "Subnets", "make_outside", "remove_network"]
 
 PROXY_PORT = 3128
 _MIB = 1024 * 1024
@@ -31,21 +31,46 @@ _LOG_INTERVAL = 0.02
 _PROXY_USER = 13
 
 
+class NoSubnetError(EngineFailureError):
+    """Every subnet of the pool is in use."""
+
+
 class Subnets:
     """Hands out subnets that no network of the engine has. Where others use the pool too, it looks further."""
 
     def __init__(self, pool: IPv4Network) -> None:
         self._pool = pool
-        self._count = 2 ** (LANE_PREFIX - pool.prefixlen)
+        self._count = 1 << (LANE_PREFIX - pool.prefixlen)
         # Elsewhere than other workers of this machine start to look.
         self._next = secrets.randbelow(self._count)
 
+    def left_by(self, networks: Iterable[str]) -> int:
+        """How many subnets are not touched by ``networks``, given as the engine writes their addresses."""
+        taken: set[IPv4Network] = set()
+        for text in networks:
+            try:
+                network = IPv4Network(text)
+            except ValueError:
+                continue
+            if network.overlaps(self._pool):
+                wide = max(network, self._pool, key=lambda each: each.prefixlen)
+                taken |= (
+                    {wide.supernet(new_prefix=LANE_PREFIX)}
+                    if wide.prefixlen >= LANE_PREFIX
+                    else set(wide.subnets(new_prefix=LANE_PREFIX))
+                )
+        return self._count - len(taken)
+
     def make_network(self, engine: Engine, name: str, labels: dict[str, str], *, internal: bool) -> IPv4Network:
-        """Make a network in the next free subnet, and give that. EngineFailureError where none is free."""
+        """Make a network in the next free subnet, and give that. NoSubnetError where none is, EngineFailureError."""
         options = {"com.docker.network.bridge.enable_icc": "false"}
         if internal:
-            # Without it the engine's machine has an address in the network, and its services could be reached there.
-            options = {"com.docker.network.bridge.inhibit_ipv4": "true"}
+            options = {
+                # Else the engine's machine has an address in the network, and its services could be reached there.
+                "com.docker.network.bridge.inhibit_ipv4": "true",
+                # Nothing leaves the network, so nothing needs a rule that gives it another address.
+                "com.docker.network.bridge.enable_ip_masquerade": "false",
+            }
         for _ in range(self._count):
             subnet = next(islice(self._pool.subnets(new_prefix=LANE_PREFIX), self._next, None))
             self._next = (self._next + 1) % self._count
@@ -65,7 +90,7 @@ class Subnets:
                     raise
             else:
                 return subnet
-        raise EngineFailureError(
+        raise NoSubnetError(
             f"No subnet is free in {self._pool} (CRB_EGRESS_SUBNETS): {self._count} of size /{LANE_PREFIX} are in use"
         )
 
@@ -92,8 +117,10 @@ class Proxy:
     def __init__(self, engine: Engine, name: str, hosts: tuple[str, ...]) -> None:
         self._engine = engine
         self._name = name
-        self._hosts = hosts
+        self.hosts = hosts
         self._container: str | None = None
+        #: Networks of agents that it stands in.
+        self.lanes = 0
         #: Attempts that use it now, and when the last one ended (monotonic).
         self.users = 0
         self.used_at = 0.0
@@ -127,7 +154,7 @@ class Proxy:
             )
             self._container = api.create_container(
                 image_id,
-                command=list(self._hosts),
+                command=list(self.hosts),
                 name=self._name,
                 environment={"CRB_EGRESS_REACHABLE": " ".join(options.reachable)},
                 labels=labels,
@@ -205,6 +232,8 @@ class Lane:
         self.proxy: Proxy | None = None
         #: The mark in the proxy's log after which everything from this lane is the present agent's.
         self.seen = ""
+        #: When its last attempt ended (monotonic).
+        self.used_at = 0.0
 
     @classmethod
     def make(cls, engine: Engine, name: str, subnets: Subnets, labels: dict[str, str]) -> Lane:
@@ -229,21 +258,23 @@ class Lane:
         if self.proxy is not None:
             with engine_calls("taking a proxy out of its network"):
                 api.disconnect_container_from_network(self.proxy.id, self.name, force=True)
-            self.proxy = None
+            self.forget(self.proxy)
         with engine_calls("putting a proxy into its network"):
             api.connect_container_to_network(proxy.id, self.name, ipv4_address=self._proxy_ip)
         self.proxy = proxy
+        proxy.lanes += 1
         self.seen = proxy.last_mark
 
     def forget(self, proxy: Proxy) -> None:
-        """``proxy`` is gone."""
+        """``proxy`` is no longer in the lane."""
         if self.proxy is proxy:
             self.proxy = None
+            proxy.lanes -= 1
 
     def remove(self) -> bool:
         """Remove the network; False where something is still in it, and the reaper has it."""
         if self.proxy is not None:
             with contextlib.suppress(EngineFailureError), engine_calls("taking a proxy out of its network"):
                 self._engine.api.disconnect_container_from_network(self.proxy.id, self.name, force=True)
-            self.proxy = None
+            self.forget(self.proxy)
         return remove_network(self._engine, self.name)

@@ -24,6 +24,7 @@ import urllib3
 
 from crb_core.agent import Outcome
 from crb_core.errors import UnavailableError
+from crb_worker.sandbox.connection import connect
 from crb_worker.sandbox.folder import remove_tree
 from crb_worker.sandbox.output import OutputError
 from crb_worker.sandbox.probe_folder import PROBE_LABEL, ProbeFolder, dead_probes
@@ -124,13 +125,7 @@ class Engine:
 
     def _connect(self) -> docker.APIClient:
         try:
-            return docker.APIClient(
-                version="auto",
-                timeout=ENGINE_TIMEOUT,
-                max_pool_size=2 * self._slots + 8,
-                num_pools=4,
-                **docker.utils.kwargs_from_env(),
-            )
+            return connect(timeout=ENGINE_TIMEOUT, connections=2 * self._slots + 8)
         except (docker.errors.DockerException, requests.RequestException, OSError):
             where = os.environ.get("DOCKER_HOST", "the local socket").rpartition("@")[2]
             raise UnavailableError(f"no Docker engine answers at {where}", remedy=_REMEDY) from None

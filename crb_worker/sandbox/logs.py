@@ -15,6 +15,7 @@ _FILE_FACTOR = 4
 _ENTRY_BYTES = 16 * 1024
 #: Bytes that the driver adds to an entry: keys, stream name and a time with nanoseconds.
 _ENTRY_OVERHEAD = 80
+_BLOCK = 64 * 1024
 #: Characters that its JSON writes as six (control characters, ``<``, ``>``, ``&``) or two (quotes and backslash).
 _ESCAPED = [chr(code) for code in range(0x20)] + ["<", ">", "&", '"', "\\", "\x7f", "\u2028", "\u2029", "\ufffd"]
 
@@ -24,17 +25,20 @@ class Tail:
 
     def __init__(self, cap: int) -> None:
         self._cap = cap
-        self._chunks: deque[bytes] = deque()
+        #: Blocks of _BLOCK bytes or more: a stream of single bytes would cost forty times as much in pieces of its own.
+        self._blocks: deque[bytearray] = deque([bytearray()])
         self._kept = 0
         #: Bytes that came in.
         self.total = 0
 
     def add(self, chunk: bytes) -> None:
         self.total += len(chunk)
-        self._chunks.append(chunk)
         self._kept += len(chunk)
-        while self._chunks and self._kept - len(self._chunks[0]) >= self._cap:
-            self._kept -= len(self._chunks.popleft())
+        if len(self._blocks[-1]) >= _BLOCK:
+            self._blocks.append(bytearray())
+        self._blocks[-1] += chunk
+        while self._kept - len(self._blocks[0]) >= self._cap:
+            self._kept -= len(self._blocks.popleft())
 
     def extend(self, chunks: Iterable[bytes]) -> None:
         for chunk in chunks:
@@ -45,7 +49,7 @@ class Tail:
         return self.total > self._cap
 
     def data(self) -> bytes:
-        return b"".join(self._chunks)[-self._cap :]
+        return b"".join(self._blocks)[-self._cap :]
 
 
 def log_options(cap: int) -> dict[str, str]:

@@ -30,16 +30,20 @@ __all__ = [
     "MAX_DEPTH",
     "MAX_FINDINGS",
     "MAX_LINE",
+    "MAX_VALUES",
     "OutputError",
     "Review",
     "normalise_path",
     "read_findings_file",
+    "require_few_values",
     "validate_findings",
 ]
 
 FINDINGS_NAME = "findings.json"
 #: Most findings in one review; more is output_too_large.
 MAX_FINDINGS = 20_000
+#: Most values in the file: 64 MiB of ``{}`` would take 2 GiB of the worker's memory.
+MAX_VALUES = 2_000_000
 #: Deepest nesting of arrays and objects in the file.
 MAX_DEPTH = 32
 #: Largest line number.
@@ -47,6 +51,7 @@ MAX_LINE = 2**31 - 1
 
 _CONTAINER_REPO = "/work/repo/"
 _NOT_BLANK = re.compile(r"\S")
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
 class OutputError(InputError):
@@ -139,6 +144,20 @@ def _too_large(max_bytes: int) -> OutputError:
         f"the findings file is larger than the limit of {max_bytes} bytes",
         remedy="Report fewer or shorter findings, or raise findings_mib in the agent's limits",
     )
+
+
+def require_few_values(data: bytes) -> None:
+    """OutputError where the text holds more than MAX_VALUES values; to be asked before it is parsed."""
+    if _separators(data) > MAX_VALUES and _separators(_STRING.sub(b"", data)) > MAX_VALUES:
+        raise OutputError(
+            Outcome.OUTPUT_TOO_LARGE,
+            f"the findings file holds more than {MAX_VALUES} values",
+            remedy="Report fewer findings, and leave out what is no part of a finding",
+        )
+
+
+def _separators(data: bytes) -> int:
+    return data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
 def normalise_path(path: str, repo_prefixes: Iterable[str] = (_CONTAINER_REPO,)) -> str:

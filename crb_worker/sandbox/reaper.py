@@ -10,6 +10,7 @@ from enum import Enum
 from pathlib import Path
 
 import structlog
+from docker.types import LogConfig, Ulimit
 
 from crb_worker.sandbox.contract import ATTEMPT_LABEL, FARM_LABEL, WORKSPACE_LABEL
 from crb_worker.sandbox.engine import Engine, EngineFailureError, bind_mount, engine_calls
@@ -21,6 +22,8 @@ __all__ = ["Janitor", "Leftovers", "Removal", "remove_container", "remove_volume
 _log = structlog.get_logger(__name__)
 #: Seconds that removing one folder in a container may take.
 _JANITOR_SECONDS = 120
+#: Bytes; for rm in a tree that is as deep as an agent can make it.
+_JANITOR_MEMORY = 256 * 1024 * 1024
 #: Seconds that somebody else's removal of a container may take.
 _VOLUME_SECONDS = 10
 
@@ -57,6 +60,15 @@ class Janitor:
                 cap_drop=["ALL"],
                 cap_add=["DAC_OVERRIDE", "FOWNER"],
                 security_opt=["no-new-privileges"],
+                # The image may be the agent's own, and so may be its rm.
+                read_only=True,
+                mem_limit=_JANITOR_MEMORY,
+                memswap_limit=_JANITOR_MEMORY,
+                nano_cpus=1_000_000_000,
+                pids_limit=16,
+                oom_score_adj=500,
+                ulimits=[Ulimit(name="fsize", soft=0, hard=0), Ulimit(name="core", soft=0, hard=0)],
+                log_config=LogConfig(type="none"),
             )
             container = api.create_container(
                 image,
@@ -65,6 +77,7 @@ class Janitor:
                 user="0",
                 host_config=config,
                 labels=labels,
+                healthcheck={"Test": ["NONE"]},
                 use_config_proxy=False,
             )["Id"]
             try:
@@ -146,7 +159,8 @@ class Leftovers:
             for thing in things:
                 labels = thing.get("Labels") or {}
                 workspace = labels.get(WORKSPACE_LABEL)
-                if POOL_LABEL in labels:
+                # An image may bring any label; those of an attempt's container are ours.
+                if POOL_LABEL in labels and ATTEMPT_LABEL not in labels:
                     if workspace is None or not pool_is_live(Path(workspace), labels[POOL_LABEL]):
                         self._pooled.append((kind, thing[id_key], str(thing.get("Name") or thing["Names"][0])))
                 else:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -18,18 +19,26 @@ __all__ = [
     "refusal_sentence",
 ]
 
-#: The proxy's words for why it refused (docker/egress/squid.conf), and ours.
+#: Why a request was refused: the proxy's words (docker/egress/squid.conf) and those that we tell apart from them.
 LOG_REASONS = {
     "not_declared": "not declared in agent.toml",
+    "address": "an address, where only the names of declared hosts are passed on",
+    "user_info": "a URL with a user's name in it is not passed on",
     "not_https": "only HTTPS is passed on",
     "port": "only port 443 is passed on",
     "unresolved": "its name does not resolve",
     "inside": "its name stands for an address inside the farm's network",
     "server_name": "named inside a tunnel to another host",
+    "not_tls": "its tunnel carried something else than TLS with the host's name",
     "too_many": "more than 256 connections at once",
 }
 #: The reasons for which a build is paused: another trial would be refused as well.
-PAUSING_REASONS = frozenset({"not_declared", "not_https", "port", "inside", "server_name"})
+PAUSING_REASONS = frozenset(LOG_REASONS) - {"unresolved", "too_many"}
+
+#: URLs that ask for a host.
+_WEB = re.compile(r"(?:https?|ftp)://", re.IGNORECASE)
+#: An IPv4 address in any notation that a resolver takes, or an IPv6 address.
+_ADDRESS = re.compile(r"\[?[0-9A-Fa-f.]*:[0-9A-Fa-f:.%]*\]?|(?:(?:0[xX][0-9A-Fa-f]*|[0-9]+)\.?){1,4}")
 
 #: Different refusals that are kept of one attempt; more are counted only.
 _KEPT = 50
@@ -67,10 +76,13 @@ class Refusals:
     complete: bool = True
 
 
-def read_refusals(lines: Iterable[str], client: str, *, complete: bool = True) -> Refusals:
-    """The refusals of the agent at the address ``client``. Lines are ``time address why target server-name``.
+def read_refusals(
+    lines: Iterable[str], client: str, *, declared: Collection[str] | None = None, complete: bool = True
+) -> Refusals:
+    """The refusals of the agent at the address ``client``, which may reach the ``declared`` hosts (None: not known).
 
-    What comes from the agent is percent-encoded in them, so that no request can look like two lines or fields.
+    Lines are ``time address why target server-name``. What comes from the agent is percent-encoded in them, so that no
+    request can look like two lines or fields.
     """
     counts: Counter[tuple[str, int | None, str]] = Counter()
     more = 0
@@ -78,10 +90,14 @@ def read_refusals(lines: Iterable[str], client: str, *, complete: bool = True) -
         fields = line.split(" ")
         if len(fields) != 5 or fields[1] != client or fields[2] not in LOG_REASONS:
             continue
-        _, _, why, target, server_name = fields
+        _, _, logged, target, server_name = fields
         host, port = _target(target)
-        if why == "server_name" and server_name not in {"", "-"}:
-            host = unquote(server_name)
+        why = _why(logged, target, host, declared)
+        if why == "server_name":
+            if server_name in {"", "-"}:
+                why = "not_tls"
+            else:
+                host = unquote(server_name)
         key = (_printable(host), port, why)
         if key not in counts and len(counts) >= _KEPT:
             more += 1
@@ -116,10 +132,31 @@ def _named(hosts: Sequence[RefusedHost]) -> str:
     return ", ".join(named)
 
 
+def _why(logged: str, target: str, host: str, declared: Collection[str] | None) -> str:
+    """The reason that helps: what would still be wrong if everything else were mended.
+
+    The proxy looks at the kind of a request first, and takes an address and the name of a user for parts of a host.
+    """
+    if logged != "not_declared" and not (logged == "not_https" and _WEB.match(target)):
+        return logged
+    if _ADDRESS.fullmatch(host):
+        return "address"
+    if declared is None:
+        return logged
+    if host.rstrip(".").lower() not in declared:
+        return "not_declared"
+    return "user_info" if "@" in _authority(target) else logged
+
+
+def _authority(target: str) -> str:
+    _, separator, rest = target.partition("://")
+    return re.split(r"[/?#]", rest if separator else target, maxsplit=1)[0]
+
+
 def _target(target: str) -> tuple[str, int | None]:
     """Host and port of a CONNECT target or a URL, as far as it has them."""
-    scheme, separator, rest = target.partition("://")
-    authority = (rest if separator else target).partition("/")[0].rpartition("@")[2]
+    scheme, separator, _ = target.partition("://")
+    authority = _authority(target).rpartition("@")[2]
     host, colon, port = authority.rpartition(":")
     if colon and port.isascii() and port.isdigit() and len(port) <= 5:
         return unquote(host), int(port)

@@ -11,7 +11,7 @@ from crb_core.agent import Outcome
 from crb_core.finding import CandidateFinding
 from crb_worker.sandbox.contract import AttemptRequest
 from crb_worker.sandbox.control import Stop
-from crb_worker.sandbox.output import OutputError, validate_findings
+from crb_worker.sandbox.output import OutputError, require_few_values, validate_findings
 
 __all__ = ["Ending", "Verdict", "judge"]
 
@@ -60,7 +60,9 @@ def judge(
     limit = request.build.limits.findings_mib * 1024 * 1024
     if ending.exit_code is not None:
         try:
-            data = read(limit)
+            written = read(limit)
+            require_few_values(written)
+            data = written
         except OutputError as error:
             unreadable = error
 

@@ -11,10 +11,11 @@ import structlog
 
 from crb_core.agent import Outcome
 from crb_core.errors import CrbError, InputError, StoreError, UnavailableError
-from crb_core.store.steps import TakenStep, close, defer, fail, take
+from crb_core.store.steps import TakenStep, close, defer, fail
 from crb_core.store.tables import StepState
 from crb_worker.context import WorkerContext
 from crb_worker.judge.base import LaterError, StoppedError
+from crb_worker.patience import take_patiently
 
 __all__ = ["judge_step"]
 
@@ -26,7 +27,7 @@ def judge_step(context: WorkerContext, step_id: int, work: Callable[[TakenStep, 
 
     The event that ``work`` is given is set when the step was cancelled or lost: then its result is of no use.
     """
-    step = take(context.store, step_id, context.worker)
+    step = take_patiently(context, step_id)
     if step is None:
         return
     stopped = threading.Event()
@@ -49,12 +50,12 @@ def judge_step(context: WorkerContext, step_id: int, work: Callable[[TakenStep, 
         except LaterError as error:
             result = "deferred"
             log.info("judge_step_deferred", stage=step.stage.value, seconds=error.seconds, reason=str(error))
-            _end(partial(defer, context.store, step, seconds=error.seconds, reason=str(error)))
+            _end(context, partial(defer, context.store, step, seconds=error.seconds, reason=str(error)))
         except StoppedError:
             result = "stopped"
             log.info("judge_step_stopped", stage=step.stage.value, outcome=reasons[0].value)
             if reasons[0] is Outcome.CANCELLED:
-                _end(partial(_cancel, context, step))
+                _end(context, partial(_cancel, context, step))
         except InputError as error:
             _fail(context, step, str(error), retryable=False)
         except (UnavailableError, StoreError) as error:
@@ -70,7 +71,7 @@ def judge_step(context: WorkerContext, step_id: int, work: Callable[[TakenStep, 
 
 def _fail(context: WorkerContext, step: TakenStep, reason: str, *, retryable: bool) -> None:
     log.warning("judge_step_failed", stage=step.stage.value, reason=reason)
-    _end(lambda: fail(context.store, step, reason=reason, retryable=retryable, limit=context.limits.farm))
+    _end(context, lambda: fail(context.store, step, reason=reason, retryable=retryable, limit=context.limits.farm))
 
 
 def _cancel(context: WorkerContext, step: TakenStep) -> None:
@@ -78,9 +79,9 @@ def _cancel(context: WorkerContext, step: TakenStep) -> None:
         close(connection, step, StepState.CANCELLED, reason="cancelled")
 
 
-def _end(end: Callable[[], object]) -> None:
+def _end(context: WorkerContext, end: Callable[[], object]) -> None:
     try:
         end()
     except StoreError as error:
         # The reconciler gives the step back once its beat stands still.
-        log.warning("store_away", error=str(error))
+        context.store_outage.failed(error)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import structlog
 
@@ -16,9 +15,10 @@ from crb_core.errors import CrbError, InputError, StoreError
 from crb_core.scrub import Scrubber, keep_out_of_logs, scrub_log_line
 from crb_core.store.judgments import TrialContext, add_judge_steps, load_trial, save_candidates
 from crb_core.store.refused_hosts import pause_for_refused_hosts
-from crb_core.store.steps import TakenStep, finish_attempt, hand_back, take
+from crb_core.store.steps import TakenStep, finish_attempt
 from crb_core.store.tables import StepState
 from crb_worker.context import WorkerContext
+from crb_worker.patience import hand_back_if_possible, keep_trying, take_patiently
 from crb_worker.sandbox.contract import AttemptRequest, AttemptResult, Sandbox
 from crb_worker.sandbox.refusals import pausing_refusals
 from crb_worker.sandbox.scrubbing import without_secrets
@@ -28,19 +28,23 @@ __all__ = ["review_step"]
 
 log = structlog.get_logger(__name__)
 
-T = TypeVar("T")
-
 #: How long a finished review waits for a store that is away, before its attempt counts as lost.
 FINISH_PATIENCE_SECONDS = 120.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Ended:
-    """How an attempt ended, in the words of the attempt row."""
+    """How an attempt ended, in the words of the attempt row.
+
+    ``phases`` is what was measured until ``since``, a moment of the monotonic clock; without any the attempt ended
+    before its sandbox had it.
+    """
 
     outcome: Outcome
     detail: str
     values: dict[str, Any]
+    phases: dict[str, float] = field(default_factory=dict)
+    since: float | None = None
     result: AttemptResult | None = None
     final: bool = False
 
@@ -49,9 +53,9 @@ def review_step(context: WorkerContext, step_id: int) -> None:
     """Take a review step, run its container and store what came of it."""
     with context.review_gate.entered() as is_admitted:
         if not is_admitted:
-            hand_back(context.store, step_id)
+            hand_back_if_possible(context, step_id)
             return
-        step = take(context.store, step_id, context.worker)
+        step = take_patiently(context, step_id)
         if step is None:
             return
         with (
@@ -108,7 +112,7 @@ def _review(context: WorkerContext, step: TakenStep) -> None:
         context.metrics.attempt_ended(
             agent,
             ended.outcome.value,
-            phases_ms=ended.values.get("phases_ms"),
+            phases_ms=_phases_until_now(step, ended),
             review_ms=ended.values.get("review_ms"),
         )
     log.info("review_finished", outcome=ended.outcome.value, detail=ended.detail, state=state and state.value)
@@ -121,12 +125,10 @@ def _run(
     running: list[Sandbox],
     stopped: list[Outcome],
 ) -> _Ended:
-    prepared = time.monotonic()
     sandbox = context.sandbox(trial.build.runner)
     snapshot = context.snapshots.get(
         source_for(trial.snapshot_source["kind"], trial.snapshot_source["template"]), trial.pull_request
     )
-    snapshot_ms = (time.monotonic() - prepared) * 1000
     running.append(sandbox)
     if stopped:
         return _Ended(outcome=stopped[0], detail="Stopped before the container started", values={})
@@ -135,6 +137,7 @@ def _run(
     secrets = context.secrets(trial.build)
     scrubber = Scrubber(secrets.values())
     keep_out_of_logs(secrets.values())
+    snapshot_ms = (time.monotonic() - step.taken_at) * 1000
     result = sandbox.run(
         AttemptRequest(
             attempt_id=step.attempt_tag,
@@ -150,10 +153,11 @@ def _run(
             secrets=secrets,
         )
     )
+    since = time.monotonic()
     result = without_secrets(result, scrubber)
     # Blob before row: a row never names evidence that is not there.
     evidence = {
-        name: _patiently(partial(context.evidence.put, data))
+        name: keep_trying(partial(context.evidence.put, data), context.evidence_outage, seconds=FINISH_PATIENCE_SECONDS)
         for name, data in (
             ("findings", result.findings_bytes),
             ("stdout", result.stdout),
@@ -167,6 +171,8 @@ def _run(
         outcome=result.outcome,
         detail=result.detail,
         result=result,
+        phases={"snapshot": snapshot_ms, **result.phases},
+        since=since,
         values={
             "review_ms": result.review_ms,
             "engine_ms": result.engine_ms,
@@ -176,8 +182,6 @@ def _run(
             "concurrent": result.concurrent,
             "cpus": trial.build.limits.cpus,
             "cores": os.cpu_count(),
-            "phases_ms": ({} if step.queue_ms is None else {"queue": step.queue_ms})
-            | {"snapshot": snapshot_ms, **result.phases},
             "usage": result.usage,
             "refused_hosts": None
             if result.refused_hosts is None
@@ -188,6 +192,14 @@ def _run(
     )
 
 
+def _phases_until_now(step: TakenStep, ended: _Ended) -> dict[str, float]:
+    """The attempt's phases, without a gap from its publishing: what came after the sandbox was storing the result."""
+    queue = {} if step.queue_ms is None else {"queue": step.queue_ms}
+    last = "store" if ended.phases else "snapshot"
+    since = step.taken_at if ended.since is None else ended.since
+    return queue | ended.phases | {last: (time.monotonic() - since) * 1000}
+
+
 def _finish(context: WorkerContext, step: TakenStep, ended: _Ended) -> StepState | None:
     with context.store.write() as connection:
         state = finish_attempt(
@@ -195,7 +207,7 @@ def _finish(context: WorkerContext, step: TakenStep, ended: _Ended) -> StepState
             step,
             outcome=ended.outcome,
             detail=ended.detail,
-            values=ended.values,
+            values=ended.values | {"phases_ms": _phases_until_now(step, ended)},
             limits=context.limits,
             final=ended.final,
         )
@@ -212,24 +224,11 @@ def _finish(context: WorkerContext, step: TakenStep, ended: _Ended) -> StepState
 
 
 def _finish_patiently(context: WorkerContext, step: TakenStep, ended: _Ended) -> StepState | None:
+    # A review may have cost money: its result is kept until the store answers, as long as that makes sense.
     try:
-        return _patiently(partial(_finish, context, step, ended))
-    except StoreError:
-        log.exception("review_result_dropped")
+        return keep_trying(
+            partial(_finish, context, step, ended), context.store_outage, seconds=FINISH_PATIENCE_SECONDS
+        )
+    except StoreError as error:
+        log.error("review_result_dropped", error=str(error))
         return None
-
-
-def _patiently(store: Callable[[], T]) -> T:
-    """A review may have cost money: keep its result until the store answers, as long as that makes sense.
-
-    Then its StoreError.
-    """
-    deadline = time.monotonic() + FINISH_PATIENCE_SECONDS
-    while True:
-        try:
-            return store()
-        except StoreError as error:
-            if time.monotonic() > deadline:
-                raise
-            log.warning("store_away", error=str(error))
-            time.sleep(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,16 +14,20 @@ import pytest
 from tests.chaos.broker import OwnBroker
 from tests.chaos.farm import ChaosFarm, copy_home
 from tests.chaos.invariants import totals
-from tests.chaos.reporting import PROPERTY
+from tests.chaos.reporting import PROPERTY, SEED
 from tests.e2e.farm import crb
 
-#: Deterministic agents and judges, so that two runs of one sweep have the same totals. 16 trials.
-BUNDLED = ("--agent", "minimal", "--agent", "recorded-eager", "--judge", "offline", "--judge", "reference")
-SHORT = (*BUNDLED, "--subset", "smoke", "--rounds", "2")
-
-Settings = dict[str, str]
 #: Stands between two ``crb sweep start`` that extend one sweep.
 AND = "and"
+#: Deterministic agents and judges, so that two runs of one sweep have the same totals. 16 trials.
+BUNDLED = ("--agent", "minimal", "--agent", "recorded-eager", "--judge", "offline", "--judge", "reference")
+MORE_OF_ONE = ("--agent", "minimal", "--judge", "offline", "--judge", "reference", "--subset", "smoke")
+SHORT = (*BUNDLED, "--subset", "smoke", "--rounds", "2")
+
+#: For several faults one after the other, on a machine that is quick: 44 trials.
+LONGER = (*BUNDLED, "--subset", "smoke", "--rounds", "3", AND, *MORE_OF_ONE, "--rounds", "8")
+
+Settings = dict[str, str]
 _START = ("sweep", "start", "--name", "chaos")
 #: Settings that decide what is planned, beside those that decide where it is stored.
 _OF_THE_PLAN = ("CRB_RUNNER", "CRB_BASE_IMAGE", "DOCKER_HOST")
@@ -33,22 +38,26 @@ class Planned:
     """A CRB_HOME with a sweep that nothing has worked on, and the totals that an undisturbed run of it has."""
 
     home: Path
-    undisturbed: dict[str, Any]
+    undisturbed: Callable[[], dict[str, Any]]
 
 
 @pytest.fixture(scope="session")
-def planned(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Planned]:
-    """Plans a sweep, and runs it undisturbed, once for each set of arguments of ``crb sweep start``."""
+def planned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Planned]]:
+    """Plans a sweep, and runs it undisturbed, once for each set of arguments of ``crb sweep start``.
+
+    The undisturbed run goes on beside the test that needs it first: faults are mostly waiting.
+    """
     made: dict[tuple[object, ...], Planned] = {}
+    with ThreadPoolExecutor(1, thread_name_prefix="undisturbed") as undisturbed:
 
-    def plan(arguments: tuple[str, ...] = SHORT, settings: Settings | None = None) -> Planned:
-        environment = {"CRB_RUNNER": "process"} | (settings or {})
-        key = (*arguments, *sorted(environment.items()))
-        if key not in made:
-            made[key] = _plan(tmp_path_factory.mktemp("planned"), arguments, environment)
-        return made[key]
+        def plan(arguments: tuple[str, ...] = SHORT, settings: Settings | None = None) -> Planned:
+            environment = {"CRB_RUNNER": "process"} | (settings or {})
+            key = (*arguments, *sorted(environment.items()))
+            if key not in made:
+                made[key] = _plan(tmp_path_factory.mktemp("planned"), arguments, environment, undisturbed)
+            return made[key]
 
-    return plan
+        yield plan
 
 
 def _starts(arguments: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -59,22 +68,25 @@ def _starts(arguments: tuple[str, ...]) -> list[tuple[str, ...]]:
     return [(*_START, *arguments[:place]), *_starts(arguments[place + 1 :])]
 
 
-def _plan(folder: Path, arguments: tuple[str, ...], settings: Settings) -> Planned:
+def _plan(folder: Path, arguments: tuple[str, ...], settings: Settings, undisturbed: Executor) -> Planned:
+    """Plan it where a broker is set, so that nothing runs yet; a copy of that home then runs undisturbed."""
     calm, home = folder / "calm", folder / "home"
-    for start in _starts(arguments):
-        ran = crb(*start, home=calm, timeout=900, **settings)
-        assert ran.returncode == 0, ran.stdout + ran.stderr
     broker = OwnBroker(folder / "broker")
     broker.start()
     try:
-        home.mkdir()
-        copy_home(calm / "snapshots", home / "snapshots")
         for start in _starts(arguments):
-            only_planned = crb(*start, home=home, CRB_BROKER_URL=broker.url, **settings)
-            assert only_planned.returncode == 0, only_planned.stderr
+            ran = crb(*start, home=home, timeout=900, CRB_BROKER_URL=broker.url, **settings)
+            assert ran.returncode == 0, ran.stdout + ran.stderr
     finally:
         broker.close()
-    return Planned(home, totals(calm, "chaos"))
+    copy_home(home, calm)
+
+    def run() -> dict[str, Any]:
+        ran = crb("sweep", "resume", "chaos", home=calm, timeout=900, **settings)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return totals(calm, "chaos")
+
+    return Planned(home, undisturbed.submit(run).result)
 
 
 @pytest.fixture
@@ -112,5 +124,5 @@ def dice(request: pytest.FixtureRequest) -> random.Random:
 
     seed = int(os.environ.get("CRB_CHAOS_SEED") or random.SystemRandom().randrange(10**6))
     print(f"seed {seed}: repeat it with CRB_CHAOS_SEED={seed}")
-    request.node.user_properties.append(("seed", seed))
+    request.node.user_properties.append((SEED, seed))
     return random.Random(seed)

@@ -11,7 +11,11 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["SmallDisk", "locked", "small_disk"]
+__all__ = ["NO_RESERVE", "SmallDisk", "locked", "small_disk"]
+
+
+#: Settings without which no review begins beside a disk as small as these.
+NO_RESERVE = {"CRB_DISK_RESERVE": "0"}
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,7 +49,7 @@ class ChaosFarm(Farm):
     broker: OwnBroker
     settings: dict[str, str] = field(default_factory=dict)
     #: The totals that its sweep has where nothing disturbs it.
-    undisturbed: dict[str, Any] = field(default_factory=dict)
+    undisturbed: Callable[[], dict[str, Any]] = dict
     #: (fault, seconds from its end until what it caught was done).
     recoveries: list[tuple[str, float]] = field(default_factory=list)
     supervised: list[Supervised] = field(default_factory=list)
@@ -146,7 +146,16 @@ class ChaosFarm(Farm):
             return set(connection.execute(select(steps.c.id).where(steps.c.state.in_(_IN_FLIGHT))).scalars())
 
     def wait_for_steps_in_flight(self) -> set[int]:
-        found: set[int] = wait_for(self.steps_in_flight, seconds=PATIENCE, every=0.02)
+        """Fails at once where none will come any more: the sweep was too short for its faults."""
+        found: set[int] = set()
+
+        def look() -> bool:
+            nonlocal found
+            found = self.steps_in_flight()
+            return bool(found) or self.progress(self.store, self.sweep).finished
+
+        wait_for(look, seconds=PATIENCE, every=0.02)
+        assert found, "the sweep ended before the fault could be caused"
         return found
 
     def wait_for_running(self, stage: Stage) -> set[int]:
@@ -207,5 +216,5 @@ class ChaosFarm(Farm):
 
 
 def copy_home(source: Path, target: Path) -> None:
-    """A CRB_HOME that is planned already and holds its snapshots, with their times."""
+    """A CRB_HOME that is planned already."""
     shutil.copytree(source, target, symlinks=True)

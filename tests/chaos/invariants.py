@@ -55,7 +55,7 @@ def check_sweep(farm: ChaosFarm) -> None:
     shown = crb("leaderboard", farm.sweep, "--json", home=farm.home, **environment)
     assert shown.returncode == 0, shown.stderr
     boards = json.loads(shown.stdout)
-    assert _without_the_run(boards) == farm.undisturbed
+    assert _without_the_run(boards) == farm.undisturbed()
     _check_durations(farm.store, boards)
 
 

@@ -1,4 +1,4 @@
-"""The table of recoveries at the end of a run. tests/conftest.py takes in these hooks."""
+"""The table of recoveries and the seeds of random tests at the end of a run. tests/conftest.py takes these hooks in."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 __all__ = [
     "PROPERTY",
+    "SEED",
     "pytest_runtest_logreport",
     "pytest_terminal_summary",
     "table",
@@ -18,13 +19,18 @@ __all__ = [
 #: Name of the property in which a test hands on (fault, seconds).
 PROPERTY = "recovered"
 
+#: Name of the property in which a test hands on the seed of its chance.
+SEED = "seed"
+
 _recoveries: list[tuple[str, float]] = []
+_seeds: list[tuple[str, int]] = []
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Collect what the tests measured, also those that another process ran."""
     if report.when == "teardown":
         _recoveries.extend((value[0], value[1]) for name, value in report.user_properties if name == PROPERTY)
+        _seeds.extend((report.nodeid, value) for name, value in report.user_properties if name == SEED)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -33,6 +39,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.section("recovery from faults")
         for line in table(_recoveries):
             terminalreporter.write_line(line)
+    for test, seed in _seeds:
+        terminalreporter.write_line(f"CRB_CHAOS_SEED={seed} repeats {test}")
 
 
 def table(recoveries: Iterable[tuple[str, float]]) -> list[str]:

@@ -63,7 +63,8 @@ def test_two_hundred_trials_under_random_faults(make_farm: Callable[..., ChaosFa
     workers = [farm.keep("worker", "--slots", "1") for _ in range(2)]
     faults = Faults(farm, workers, schedulers, dice)
     names = list(faults.all)
-    while farm.ended < TRIALS * 0.95:
+    # Faults that come when all is done are none.
+    while farm.ended < TRIALS * 0.85:
         if not names:
             names = list(faults.all)
         name = names.pop(dice.randrange(len(names)))

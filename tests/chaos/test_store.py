@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.disk import SmallDisk, locked, small_disk
+from tests.chaos.conftest import LONGER
+from tests.chaos.disk import NO_RESERVE, SmallDisk, locked, small_disk
 from tests.chaos.farm import ChaosFarm
 from tests.chaos.invariants import check_end
 from tests.chaos.postgres import OwnPostgres, postgres_server_of_our_own
@@ -40,21 +41,22 @@ def test_the_store_is_locked(make_farm: Make) -> None:
     """Another process holds the write lock for longer than writers wait for it."""
     farm = make_farm()
     _begin(farm)
-    with farm.fault("store locked for 45 s"), locked(farm.home / "crb.sqlite"):
-        time.sleep(45)
+    with farm.fault("store locked for 35 s"), locked(farm.home / "crb.sqlite"):
+        time.sleep(35)
     farm.finish()
     check_end(farm)
 
 
 def test_the_stores_disk_is_full(make_farm: Make, disk: SmallDisk) -> None:
     """No block is left on the disk of the store for a while."""
-    farm = make_farm(CRB_STORE_URL=f"sqlite:///{disk.path / 'crb.sqlite'}")
+    farm = make_farm(CRB_STORE_URL=f"sqlite:///{disk.path / 'crb.sqlite'}", **NO_RESERVE)
     with closing(farm):
         shutil.move(farm.home / "crb.sqlite", disk.path / "crb.sqlite")
         _begin(farm)
-        with farm.fault("store full for 45 s"):
+        # Longer than a worker goes on without a beat.
+        with farm.fault("store full for 25 s"):
             disk.fill()
-            time.sleep(45)
+            time.sleep(25)
             disk.empty()
         farm.finish()
     check_end(farm)
@@ -62,12 +64,12 @@ def test_the_stores_disk_is_full(make_farm: Make, disk: SmallDisk) -> None:
 
 def test_the_evidences_disk_is_full(make_farm: Make, disk: SmallDisk) -> None:
     """Evidence cannot be written for a while: no finished review is thrown away for it, none runs twice."""
-    farm = make_farm(CRB_EVIDENCE_URL=f"file://{disk.path / 'evidence'}")
+    farm = make_farm(CRB_EVIDENCE_URL=f"file://{disk.path / 'evidence'}", **NO_RESERVE)
     with closing(farm):
         _begin(farm)
-        with farm.fault("evidence store full for 45 s"):
+        with farm.fault("evidence store full for 20 s"):
             disk.fill()
-            time.sleep(45)
+            time.sleep(20)
             disk.empty()
         farm.finish()
     check_end(farm)
@@ -77,7 +79,7 @@ def test_the_evidences_disk_is_full(make_farm: Make, disk: SmallDisk) -> None:
 def test_the_stores_server_is_restarted(make_farm: Make, postgres_server_of_our_own: OwnPostgres) -> None:
     """PostgreSQL is killed and started again, twice, at the same address."""
     server = postgres_server_of_our_own
-    farm = make_farm(CRB_STORE_URL=server.url)
+    farm = make_farm(*LONGER, CRB_STORE_URL=server.url)
     with closing(farm):
         _begin(farm)
         for seconds in (0, 10):

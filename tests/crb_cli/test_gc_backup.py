@@ -8,7 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
+from sqlalchemy import insert
 
+from crb_core.store import open_store
+from crb_core.store.tables import JudgeCallRow, core
 from tests.e2e.farm import crb
 
 OLD = time.time() - 30 * 86400
@@ -57,6 +60,31 @@ def test_nothing_is_removed_unless_told(home: Path) -> None:
     assert crb("export", "sweep", "demo", "--out", str(home / "sweep.tar"), home=home).returncode == 0
 
 
+def test_what_a_judge_asked_and_nobody_can_read_keeps_all_evidence(tmp_path: Path) -> None:
+    """It is said, with the request and what to do; the exit code is 1, and nothing is removed."""
+    store = open_store(f"sqlite:///{tmp_path / 'crb.sqlite'}")
+    lost = "ab" * 32
+    with store.write() as connection:
+        connection.execute(
+            insert(core(JudgeCallRow)).values(
+                judge_id="j-1", stage="match", label="x", request_hash="h", secret="s", attempt=1, model="m",
+                request_digest=lost, started_at="2026-01-01T00:00:00.000Z",
+            )
+        )  # fmt: skip
+    store.close()
+    stray = tmp_path / "evidence" / "cd" / ("cd" * 32)
+    stray.parent.mkdir(parents=True)
+    stray.write_bytes(b"nobody names this")
+    os.utime(stray, (OLD, OLD))
+    ran = crb("gc", "--delete", home=tmp_path)
+    assert (ran.returncode, ran.stderr) == (1, "")
+    assert "All evidence is kept: 1 request of a judge cannot be read" in ran.stdout
+    assert lost in ran.stdout
+    assert stray.exists()
+    (evidence, _) = json.loads(crb("gc", "--json", home=tmp_path).stdout)["kinds"]
+    assert (evidence["remove"], evidence["count"], lost in evidence["problem"]) == ([], 1, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -83,7 +111,7 @@ def test_images_are_looked_at_only_where_asked_for(home: Path) -> None:
     assert "images" not in done.stdout
     asked = crb("gc", "--kind", "images", "--kind", "snapshots", home=home, **away)
     assert asked.returncode == 1
-    assert "images: not looked at" in asked.stdout
+    assert "images were not looked at" in asked.stdout
     assert "snapshots: " in asked.stdout
 
 

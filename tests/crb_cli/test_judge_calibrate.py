@@ -17,7 +17,7 @@ from crb_cli.main import app as whole
 from crb_core.bundled import bundled
 from crb_core.formats.golden_comments import read_corpus
 from crb_core.formats.showcase import read_showcase
-from crb_worker.calibration.tuning import short_digest
+from crb_worker.calibration.tuning import text_digest
 from crb_worker.judge.calls import BudgetError
 from crb_worker.judge.loopback import AnthropicServer, ReadingModel
 from crb_worker.judge.offline_model import OfflineModel
@@ -124,11 +124,12 @@ def test_a_copy_under_other_urls_is_known_by_its_texts(folder: Path, monkeypatch
     assert all([golden.message for golden in entry.golden] == texts for entry in entries)
 
     def trained_on(known: list[str]) -> None:
-        digests = tuple(short_digest(text) for text in known)
+        digests = tuple(text_digest(text) for text in known)
         changed = model.model_copy(update={"training": model.training.model_copy(update={"texts": digests})})
         monkeypatch.setattr(OfflineModel, "load", classmethod(lambda cls: changed))
 
-    trained_on(texts[: -(-len(texts) // 2)])
+    # As somebody might have reformatted them.
+    trained_on([f"  {text.upper().replace(' ', chr(10))}\u200b!" for text in texts[: -(-len(texts) // 2)]])
     assert "was tuned on all 2" in refused("calibrate", "--judge", "offline", "--against", str(folder))
     trained_on(texts[: (len(texts) - 1) // 2])
     assert read("calibrate", "--judge", "offline", "--against", str(folder))["held_out"] is True

@@ -9,25 +9,35 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.crb_cli.test_judge_sweeps import (
+    FOUND,
+    GOLDEN,
+    OTHER,
+    Judged,
+    broker_url,
+    home,
+    imported,
+    judged,
+    read,
+    refused,
+    run,
+)
 
-from tests.crb_cli.test_judge_sweeps import FOUND, GOLDEN, OTHER, home, read, refused, run
-
-__all__ = ["home"]
+__all__ = ["broker_url", "home", "imported", "judged"]
 
 
-def strict_and_loose() -> tuple[str, str]:
+def strict_and_loose(judged: Judged) -> tuple[str, str]:
     """Two offline judges, one of which matches nothing; both are named ``offline``."""
-    added = read("judge", "run", "shops", "--judge", "offline", "--judge", "offline:threshold=0.999")["judges"]
+    added = judged("run", "shops", "--judge", "offline", "--judge", "offline:threshold=0.999")["judges"]
     first, second = (each["fingerprint"] for each in added)
     return first, second
 
 
-def test_a_council_of_stored_judges_is_calibrated(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_council_of_stored_judges_is_calibrated(home: Path, judged: Judged) -> None:
     """Its members judge the examples, the majority is measured, and the figures stand beside the council's results."""
-    first, second = strict_and_loose()
+    first, second = strict_and_loose(judged)
     council = f"council:judges={first}+{second}"
-    (added,) = read("judge", "run", "shops", "--judge", council)["judges"]
+    (added,) = judged("run", "shops", "--judge", council)["judges"]
     data = str(home.parent / "data")
     found = read("judge", "calibrate", "--judge", council, "--against", data)
     assert found["judge"]["name"] == "council"
@@ -55,9 +65,9 @@ def test_a_council_of_stored_judges_is_calibrated(home: Path, monkeypatch: pytes
     assert max(map(len, shown.splitlines())) <= 80
 
 
-def test_councils_that_cannot_be_calibrated(home: Path) -> None:
+def test_councils_that_cannot_be_calibrated(home: Path, judged: Judged) -> None:
     """An imported judge judges no examples; a name of two judges says which; people are the measure."""
-    first, _ = strict_and_loose()
+    first, _ = strict_and_loose(judged)
     data = str(home.parent / "data")
 
     def of(judges: str) -> str:
@@ -102,10 +112,10 @@ def test_people_label_what_they_see(home: Path, tmp_path: Path) -> None:
     assert read("export", "labels", "shops", "--out", str(tmp_path / "b.csv"), "--sample", "1")["findings"] == 1
 
 
-def test_a_council_of_stale_judges_is_named(home: Path) -> None:
+def test_a_council_of_stale_judges_is_named(home: Path, judged: Judged) -> None:
     """Judging anew does not change whom a council votes with, so it says which of its members are stale."""
-    first, second = strict_and_loose()
-    read("judge", "run", "shops", "--judge", f"council:judges={first}+{second}")
+    first, second = strict_and_loose(judged)
+    judged("run", "shops", "--judge", f"council:judges={first}+{second}")
     assert read("judge", "rejudge", "shops", "--dry-run")["stale"] == []
     with closing(sqlite3.connect(home / "crb.sqlite")) as connection, connection:
         (text,) = connection.execute("SELECT document FROM judge WHERE id = ?", (first,)).fetchone()

@@ -1,21 +1,25 @@
-"""Several judges on one sweep: council, side by side, agreement, judging anew. A real worker does the judging."""
+"""Several judges on one sweep: council, side by side, agreement, judging anew. The first test starts a worker."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from crb_cli.main import app
+from crb_core.errors import UnavailableError
 from crb_core.formats.judge_request import parts_of
 from crb_worker.judge.loopback import AnthropicServer, ReadingModel
 from tests.crb_cli.commands import Commands
+from tests.crb_cli.judge_worker import broker_of_a_farm, judge_what_is_ready
 
 commands = Commands(app)
 run = commands.run
@@ -29,12 +33,10 @@ OTHER = "The colour of the button is odd."
 OLD = "j-000000000000"
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A store with one review, judged by ``strict`` (which matched nothing), by the offline judge and by a council."""
-    monkeypatch.setenv("CRB_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="session")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a home whose store has one review, judged by ``strict``, which matched nothing; and its data."""
+    folder = tmp_path_factory.mktemp("imported")
     comments = [{"comment": text, "severity": "High", "category": "Bug"} for text in GOLDEN]
     files = {
         "golden_comments/shop.json": [{"pr_title": "t", "url": URL, "comments": comments}],
@@ -50,12 +52,47 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         },
     }
     for name, data in files.items():
-        path = tmp_path / "data" / name
+        path = folder / "data" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(data), encoding="utf-8")
-    run("corpus", "import", "golden-comments", str(tmp_path / "data"), "--name", "shop")
-    run("sweep", "import", "golden-comments", str(tmp_path / "data"), "--corpus", "shop", "--name", "shops")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CRB_HOME", str(folder / "home"))
+        run("corpus", "import", "golden-comments", str(folder / "data"), "--name", "shop")
+        run("sweep", "import", "golden-comments", str(folder / "data"), "--corpus", "shop", "--name", "shops")
+    return folder
+
+
+@pytest.fixture
+def home(imported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of that home for one test, beside its data."""
+    shutil.copytree(imported, tmp_path, dirs_exist_ok=True)
+    monkeypatch.setenv("CRB_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
     return tmp_path / "home"
+
+
+@pytest.fixture(scope="session")
+def broker_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with broker_of_a_farm(tmp_path_factory.mktemp("broker")) as url:
+        yield url
+
+
+Judged = Callable[..., Any]
+
+
+@pytest.fixture
+def judged(home: Path, broker_url: str, monkeypatch: pytest.MonkeyPatch) -> Judged:
+    """Runs a command that adds judgments and works on them; what it printed as JSON."""
+
+    def add(*arguments: str) -> Any:
+        with monkeypatch.context() as patch:
+            patch.setenv("CRB_BROKER_URL", broker_url)
+            printed = read("judge", *arguments)
+        judge_what_is_ready(monkeypatch, broker_url)
+        return printed
+
+    return add
 
 
 def test_judges_side_by_side(home: Path) -> None:
@@ -117,10 +154,10 @@ def made_older(home: Path, judge_id: str) -> None:
             connection.execute(f"UPDATE {table} SET judge_id = ? WHERE judge_id = ?", (OLD, judge_id))
 
 
-def test_judging_anew(home: Path) -> None:
+def test_judging_anew(home: Path, judged: Judged) -> None:
     """The dry run says what changed and how much there is, and changes nothing; then the new judgments are added."""
-    (added,) = read("judge", "run", "shops", "--judge", "offline")["judges"]
-    assert read("judge", "rejudge", "shops")["stale"] == []
+    (added,) = judged("run", "shops", "--judge", "offline")["judges"]
+    assert judged("rejudge", "shops")["stale"] == []
     made_older(home, added["fingerprint"])
     dry = read("judge", "rejudge", "shops", "--dry-run")
     (stale,) = dry["stale"]
@@ -133,15 +170,15 @@ def test_judging_anew(home: Path) -> None:
     assert (stale["judgments"], stale["matches"], stale["labels"], dry["new_judgments"]) == (1, 1, 0, 0)
     assert [each["judge"] for each in dry["cannot_tell"]] == ["strict"]
     assert OLD in run("judge", "rejudge", "shops", "--dry-run")
-    assert read("judge", "rejudge", "shops")["new_judgments"] == 1
+    assert judged("rejudge", "shops")["new_judgments"] == 1
     assert {each["fingerprint"] for each in read("judge", "compare", "shops")["judges"]} >= {OLD, added["fingerprint"]}
     # A second time there is nothing left to judge.
-    assert read("judge", "rejudge", "shops")["new_judgments"] == 0
+    assert judged("rejudge", "shops")["new_judgments"] == 0
 
 
-def test_the_leaderboard_shows_the_calibration(home: Path) -> None:
+def test_the_leaderboard_shows_the_calibration(home: Path, judged: Judged) -> None:
     """Uncalibrated where there is none; after one, against what and how far, whatever corpus it was measured on."""
-    run("judge", "run", "shops", "--judge", "offline")
+    judged("run", "shops", "--judge", "offline")
     assert "uncalibrated" in run("leaderboard", "shops", "--judge", "offline")
     run("judge", "calibrate", "--judge", "offline", "--against", "showcase")
     shown = " ".join(run("leaderboard", "shops", "--judge", "offline").split())
@@ -161,9 +198,9 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[AnthropicServer]:
         yield server
 
 
-def test_claude_judges_a_corpus_without_repositories(home: Path, model: AnthropicServer) -> None:
+def test_claude_judges_a_corpus_without_repositories(home: Path, model: AnthropicServer, judged: Judged) -> None:
     """golden-comments counts no label of an unmatched candidate, so none is asked for and no repository is needed."""
-    assert read("judge", "run", "shops", "--judge", "claude")["new_judgments"] == 1
+    assert judged("run", "shops", "--judge", "claude")["new_judgments"] == 1
     assert len(model.requests) == 1
     (judge,) = [each for each in read("judge", "compare", "shops")["judges"] if each["name"] == "claude-fake-model"]
     assert judge["rows"][0]["recall"] == 0.5
@@ -183,9 +220,9 @@ def test_claude_judges_a_corpus_without_repositories(home: Path, model: Anthropi
     assert parts <= blobs
 
 
-def test_a_preview_shows_what_changes(home: Path, model: AnthropicServer) -> None:
+def test_a_preview_shows_what_changes(home: Path, model: AnthropicServer, judged: Judged) -> None:
     """Matches and scores of the sample, before and after; nothing is replaced, and nothing is paid twice."""
-    (added,) = read("judge", "run", "shops", "--judge", "claude")["judges"]
+    (added,) = judged("run", "shops", "--judge", "claude")["judges"]
     made_older(home, added["fingerprint"])
     with closing(sqlite3.connect(home / "crb.sqlite")) as connection, connection:
         connection.execute("DELETE FROM judge_call")
@@ -207,7 +244,60 @@ def test_a_preview_shows_what_changes(home: Path, model: AnthropicServer) -> Non
     shown = run("judge", "rejudge", "shops", "--preview", "all")
     assert "1 differ: 1 matches gained, 0 lost" in " ".join(shown.split())
     assert max(len(line) for line in shown.splitlines()) <= 80
-    assert read("judge", "rejudge", "shops")["new_judgments"] == 1
+    assert judged("rejudge", "shops")["new_judgments"] == 1
     assert len(model.requests) == asked + 1
     for wrong in ("0", "-1", "many"):
         assert "no number of judgments" in refused("judge", "rejudge", "shops", "--preview", wrong)
+
+
+def test_a_judge_without_its_key_is_refused_first(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sentence, and neither a judge nor a limit of cost is kept; also where another judge could have worked."""
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    command = ["judge", "run", "shops", "--judge", "offline", "--judge", "claude", "--max-cost", "3"]
+    with pytest.raises(UnavailableError, match="Set ANTHROPIC_API_KEY"):
+        CliRunner().invoke(app, command, catch_exceptions=False)
+    assert "no judgments of nobody" in refused(
+        "judge", "run", "shops", "--judge", "offline", "--judge", "council:judges=strict+nobody"
+    )
+    with closing(sqlite3.connect(home / "crb.sqlite")) as connection:
+        assert connection.execute("SELECT name FROM judge").fetchall() == [("strict",)]
+        assert connection.execute("SELECT max_cost_usd FROM sweep").fetchall() == [(None,)]
+
+
+def test_whoever_counts_the_scripted_models_votes_says_so(home: Path, model: AnthropicServer, judged: Judged) -> None:
+    """A council's name, the judge list and the calibration; a council without it is named as ever."""
+    council = "council:judges=strict+claude-fake-model"
+    added = judged("run", "shops", "--judge", "claude", "--judge", "offline", "--judge", council)["judges"]
+    assert [each["name"] for each in added] == ["claude-fake-model", "offline", "council-fake-model"]
+    stored = {each["name"]: each for each in read("judge", "list")["stored"]}
+    assert {name: each["fake_model"] for name, each in stored.items()} == {
+        "claude-fake-model": True,
+        "council-fake-model": True,
+        "offline": False,
+        "strict": False,
+    }
+    assert set(stored["council-fake-model"]["council"].values()) == {"strict", "claude-fake-model"}
+    assert "council-fake-model" in run("leaderboard", "shops", "--judge", "council-fake-model")
+    (plain,) = judged("run", "shops", "--judge", "council:judges=strict+offline")["judges"]
+    assert plain["name"] == "council"
+
+
+def test_the_scripted_models_judge_is_not_stale_without_it(
+    home: Path, model: AnthropicServer, judged: Judged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The environment names the model while it runs; without it the judge is still the same."""
+    judged("run", "shops", "--judge", "claude")
+    monkeypatch.delenv("CRB_JUDGE_MODEL")
+    monkeypatch.delenv("CRB_JUDGE_BASE_URL")
+    assert read("judge", "rejudge", "shops", "--dry-run")["stale"] == []
+
+
+def test_batches_are_asked_for_beside_the_judge(home: Path, model: AnthropicServer, judged: Judged) -> None:
+    """Also of a judge that the store already has; a judge without a model has no batches."""
+    judged("run", "shops", "--judge", "claude")
+    assert judged("run", "shops", "--judge", "claude", "--judge", "offline", "--batch")["new_judgments"] == 1
+    with closing(sqlite3.connect(home / "crb.sqlite")) as connection:
+        documents = dict(connection.execute("SELECT name, document FROM judge").fetchall())
+    assert json.loads(documents["claude-fake-model"])["spec"] == "claude:batch=true"
+    assert json.loads(documents["offline"])["spec"] == "offline"
+    assert "no judge that is named asks a model" in refused("judge", "run", "shops", "--judge", "offline", "--batch")

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from crb_cli.builds import resolve_builds
-from crb_cli.unchanged import require_unchanged
+from crb_cli.unchanged import compare_with_now
 from crb_core.agent import AgentBuild, Limits
 from crb_core.agent_source import load_agent
-from crb_core.errors import InputError
 from crb_core.settings import Settings
-from crb_core.store.retries import PlannedBuild
+from crb_core.store.retries import Compared, PlannedBuild
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def minimal(settings: Settings) -> AgentBuild:
 
 def test_an_agent_that_is_as_it_was(settings: Settings) -> None:
     """Nothing to say."""
-    assert require_unchanged([planned(minimal(settings))], settings) == ()
+    assert compare_with_now([planned(minimal(settings))], settings) == Compared()
 
 
 def test_an_agent_that_has_changed(settings: Settings) -> None:
@@ -40,9 +39,9 @@ def test_an_agent_that_has_changed(settings: Settings) -> None:
     before = build.model_copy(
         update={"limits": Limits(timeout_seconds=7), "image_id": "sha256:" + "0" * 64, "model_api_url": None}
     )
-    with pytest.raises(InputError) as caught:
-        require_unchanged([planned(build), planned(before)], settings)
-    said = str(caught.value)
+    compared = compare_with_now([planned(build), planned(before)], settings)
+    assert list(compared.refused) == [("s-1", before.build_id)]
+    said = str(compared.refused["s-1", before.build_id])
     assert f"minimal of sweep a sweep is another build now than {before.build_id}" in said
     assert f"limits.timeout_seconds was 7 and is {build.limits.timeout_seconds}" in said
     assert "folder was sha256:000000000000 and is sha256:" in said
@@ -51,11 +50,13 @@ def test_an_agent_that_has_changed(settings: Settings) -> None:
 
 def test_an_agent_that_is_gone(settings: Settings, tmp_path: Path) -> None:
     """Nobody can say whether it is the same, so it is refused."""
-    with pytest.raises(InputError, match="cannot be loaded from"):
-        require_unchanged([planned(minimal(settings), str(tmp_path / "gone"))], settings)
+    (error,) = compare_with_now([planned(minimal(settings), str(tmp_path / "gone"))], settings).refused.values()
+    assert "cannot be loaded from" in str(error)
 
 
 def test_an_agent_of_unknown_origin(settings: Settings) -> None:
     """A sweep of an earlier version did not record it: the retry goes on, and says that nothing was compared."""
-    (note,) = require_unchanged([planned(minimal(settings), None)], settings)
+    compared = compare_with_now([planned(minimal(settings), None)], settings)
+    assert compared.refused == {}
+    (note,) = compared.notes
     assert "not recorded what agent minimal was loaded from" in note

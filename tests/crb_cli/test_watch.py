@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
+from crb_cli.output import wrapped
 from crb_cli.watch_view import Canvas, one_line, picture
 from crb_core.agent import Outcome
 from crb_core.store import Store, open_store
@@ -163,6 +168,49 @@ def test_no_line_is_wider_than_the_terminal(pull_requests: int, width: int, asci
     assert not any(character in line for line in lines for character in "\x1b\x07\u202e")
     if ascii_only:
         assert all(line.isascii() for line in lines)
+
+
+NAMES = (
+    "審査員の代理人・改",
+    "👩\u200d💻 reviewer 🦀🦀🦀🦀",
+    "\u05de\u05d1\u05e7\u05e8 \u05e7\u05d5\u05d3",
+    "\u0645\u0631\u0627\u062c\u0639",
+    "e\u0301te\u0301",
+    "plain",
+    "\u202eevil",
+    "\ufdfa\ufdfa",
+)
+
+
+@pytest.mark.parametrize("width", [20, 40, 80])
+@pytest.mark.parametrize("ascii_only", [False, True])
+def test_letters_of_any_width_stay_in_their_columns(width: int, ascii_only: bool) -> None:
+    """40 builds and 300 pull requests: every row's cells begin and end where the others' do, none passes the edge."""
+    rows = {(f"{NAMES[number % len(NAMES)]}{number}", turn): "sw" * 150 for number in range(40) for turn in (1, 2)}
+    worker = {"host": "h", "slots": {"review": 2}, "wanted_slots": None, "running": {}, "alive": True}
+    status = {"takes_no_reviews": "審査 " * 40}
+    found = progress(
+        rows,
+        name="夜間" * 30,
+        paused_agents={NAMES[0]: NAMES[1] * 9},
+        workers=(WorkerState(name="機械" * 20, silent_seconds=0, status=status, **worker),),
+    )
+    for height in (None, 24):
+        lines = draw(found, width=width, height=height, ascii=ascii_only)
+        assert max(map(cell_len, lines)) <= width
+        assert height is None or len(lines) <= height + 12
+        if width >= 40:
+            drawn = [line for line in lines if line.endswith(("150/300", "300/600"))]
+            assert drawn
+            assert len({cell_len(line) for line in drawn}) == 1
+    assert sum("審査" in line or "??" in line for line in lines) >= 1
+
+
+def test_a_line_for_a_log_is_wrapped_by_columns() -> None:
+    """Letters that take two columns count twice."""
+    lines = wrapped("審査員" * 30 + " plain words after it", 40)
+    assert max(map(cell_len, lines)) <= 40
+    assert "".join(lines).startswith("審査員" * 30)
 
 
 def test_a_low_terminal_folds_rounds_and_leaves_out_what_rests() -> None:
@@ -326,6 +374,79 @@ def test_in_a_terminal_the_picture_is_drawn_anew_until_the_sweep_ends(store: Sto
             watching.kill()
             watching.wait()
         os.close(master)
+
+
+class Terminal:
+    """``crb sweep watch`` in a pseudo-terminal of a size that can change."""
+
+    def __init__(self, home: Path, columns: int, lines: int = 24, **environment: str) -> None:
+        self._master, slave = pty.openpty()
+        termios.tcsetwinsize(slave, (lines, columns))
+        kept = child_environment(home, {"TERM": "xterm"} | environment)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "crb_cli", "sweep", "watch", "nightly", "--every", "0.1"],
+            cwd=REPOSITORY,
+            env={name: value for name, value in kept.items() if name not in {"COLUMNS", "LINES"}},
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+        )
+        os.close(slave)
+        os.set_blocking(self._master, False)
+        self.seen = bytearray()
+
+    def resize(self, columns: int, lines: int = 24) -> None:
+        """From now on this size; forgets what was seen."""
+        termios.tcsetwinsize(self._master, (lines, columns))
+        self.seen.clear()
+
+    def shows(self, text: str) -> bool:
+        with contextlib.suppress(OSError):
+            while part := os.read(self._master, 65536):
+                self.seen.extend(part)
+        return text in self.seen.decode(errors="replace")
+
+    def lines(self) -> list[str]:
+        """What was written, without escape sequences."""
+        text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.seen.decode(errors="replace"))
+        return re.split(r"[\r\n]+", text)
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._master)
+
+
+def test_a_terminal_that_is_resized_meanwhile(store: Store, tmp_path: Path) -> None:
+    """From 80 columns to 40: the screen is cleared, and from then on no line is wider than it."""
+    sweep = RunningSweep(store, agents=[f"審査員{number:02}" for number in range(40)], pull_requests=20)
+    with Terminal(tmp_path, 80, NO_COLOR="1") as terminal:
+        wait_for(lambda: terminal.shows("0/800 trials"))
+        assert not re.search(rb"\x1b\[[0-9;]*3[1-7]m", terminal.seen), "colours, although NO_COLOR is set"
+        terminal.resize(40)
+        wait_for(lambda: terminal.shows("\x1b[2J"))
+        terminal.seen.clear()
+        sweep.done("審査員00", 0)
+        wait_for(lambda: terminal.shows("1/800 trials"))
+        assert max(map(cell_len, terminal.lines())) <= 40
+        assert b"Traceback" not in terminal.seen
+
+
+def test_a_dumb_terminal_gets_lines(store: Store, tmp_path: Path) -> None:
+    """It cannot draw over what it shows: lines as in a log, as wide as it is, without any escape sequence."""
+    sweep = RunningSweep(store, agents=("審査員",), pull_requests=1)
+    with Terminal(tmp_path, 40, TERM="dumb") as terminal:
+        wait_for(lambda: terminal.shows("nightly: 0/1 trials ended"))
+        sweep.done("審査員", 0)
+        wait_for(lambda: terminal.shows("nightly: 1/1 trials ended"))
+        assert terminal.process.wait(60) == 0
+        terminal.shows("")
+        assert b"\x1b" not in terminal.seen
+        assert max(map(cell_len, terminal.lines())) <= 40
 
 
 def test_the_latency_command_and_the_split_of_a_trial(store: Store, tmp_path: Path) -> None:

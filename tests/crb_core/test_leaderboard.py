@@ -123,6 +123,18 @@ def test_a_round_without_a_trial_of_some_pull_request_is_incomplete():
     assert [row.rank for row in leaderboard(nowhere).rows] == [None, None]
 
 
+def test_one_score_beside_two_timeouts_is_no_score_of_one():
+    """A review that found everything and two that timed out: no mean; where it is asked for, 3 of 9 and no rank."""
+    rounds = {number: found_of(2) for number in (1, 2, 3)}
+    planned = ["pr-0", "pr-1", "pr-2"]
+    row = leaderboard(measured({"a": rounds}, planned=planned)).rows[0]
+    assert (row.macro["grounded_recall"].mean, row.rank, row.used) == (None, None, ())
+    assert [each.problems for each in row.rounds] == [(("pr-1", "timeout"), ("pr-2", "timeout"))] * 3
+    partial = leaderboard(measured({"a": rounds}, planned=planned), allow_partial=True).rows[0]
+    assert (partial.macro["grounded_recall"].scored, partial.macro["grounded_recall"].planned) == (3, 9)
+    assert (partial.rank, partial.ranked, partial.submittable) == (None, False, False)
+
+
 def test_partial_rounds_are_shown_unranked():
     """``allow_partial`` scores the pull requests that have a score and says n of N; such a row has no rank."""
     rounds = {1: found_of(2, 2), 2: found_of(0)}

@@ -22,6 +22,7 @@ def test_the_finer_phases_add_up_to_the_parts() -> None:
         "wait": 900.0,
         "collect": 15.0,
         "teardown": 25.0,
+        "store": 3.0,
         "pull": 7.0,
     }
     found = split(phases, 950.0)
@@ -31,7 +32,7 @@ def test_the_finer_phases_add_up_to_the_parts() -> None:
         "pull": 7.0,
         "slot": 6.0,
         "review": 950.0,
-        "collect": 15.0,
+        "collect": 18.0,
         "teardown": 25.0,
     }
     assert list(found) == list(SPLIT)
@@ -41,6 +42,12 @@ def test_the_finer_phases_add_up_to_the_parts() -> None:
 def test_what_was_not_measured_is_absent(phases: dict[str, Any] | None) -> None:
     """Absent is not 0, and what is no duration is not one."""
     assert split(phases, None) == {}
+
+
+def test_an_attempt_that_ended_before_it_was_measured_has_what_it_took() -> None:
+    """A container that could not be created or started: the time is in review, since it is in no other part."""
+    assert split({"create": 30.0, "start": 5.0}, None) == {"review": 35.0}
+    assert split({"create": 30.0, "start": 5.0}, 35.5) == {"review": 35.5}
 
 
 def test_zero_is_a_measurement() -> None:

@@ -191,3 +191,10 @@ def test_no_log_line_shows_a_secret(tmp_path: Path) -> None:
     assert secret not in written
     assert written.count(MARK) >= 3
     assert all(json.loads(line) for line in written.splitlines())
+
+
+@pytest.mark.parametrize("before", [b"C:\\", b"%", b"\\x4", b"&", b"\\u00", b"\\\\"])
+@pytest.mark.parametrize("secret", ["rest-of-a-path-1", "next-of-a-path-2", "41-of-an-escape"])
+def test_what_stands_before_a_value_takes_no_letter_from_it(before: bytes, secret: str) -> None:
+    """A backslash in front of an r or n is not always a line break."""
+    assert Scrubber([secret]).data(before + secret.encode() + b".") == before + f"{MARK}.".encode()

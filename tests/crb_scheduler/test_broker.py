@@ -14,6 +14,9 @@ from typing import Any
 
 import psutil
 import pytest
+from kombu.exceptions import OperationalError
+from redis import RedisError
+from structlog.testing import capture_logs
 
 from crb_core.errors import UnavailableError
 from crb_core.store.tables import Stage
@@ -87,6 +90,49 @@ def test_a_broker_that_is_away_is_no_reason_to_end(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="does not answer"):
         check_broker(url)
     client.close()
+
+
+def test_a_broker_that_hangs_for_ever_hangs_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes connections and never answers: commands give up, the check says so, the log tells it twice in all."""
+    monkeypatch.setattr("crb_worker.app.ANSWER_TIMEOUT_SECONDS", 0.3)
+    with EmbeddedBroker(tmp_path / "broker-folder") as broker:
+        client, app = BrokerClient(broker.url), make_app(broker.url)
+        client.nudge()
+        assert client.wait_for_nudge(5)
+        publish(app, Stage.REVIEW, 1, fence=0, shown_as="minimal, pr-1, round 1, attempt 1")
+        (server,) = [child for child in psutil.Process().children() if "valkey" in " ".join(child.cmdline())]
+        server.suspend()
+        try:
+            with capture_logs() as lines:
+                assert client.queue_length("review") is None
+                assert not client.wait_for_nudge(0.1)
+                client.nudge()
+                assert not client.answers
+                with pytest.raises((RedisError, OperationalError)):
+                    publish(app, Stage.REVIEW, 2, fence=0, shown_as="minimal, pr-2, round 1, attempt 1")
+                with pytest.raises(UnavailableError, match="does not answer"):
+                    check_broker(broker.url)
+                server.resume()
+                lengths = client.queue_lengths(QUEUES)
+        finally:
+            server.resume()
+        assert client.answers
+        # What was sent while it hung may have reached it all the same.
+        assert lengths in [{"review": count, "match": 0, "classify": 0, "score": 0} for count in (1, 2)]
+        assert [line["event"] for line in lines] == ["broker_away", "broker_back"]
+        client.close()
+
+
+def test_a_worker_sends_each_event_once(tmp_path: Path) -> None:
+    """Celery's heartbeat asks for endless tries; with a broker that is away it is kept for later instead."""
+    with EmbeddedBroker(tmp_path / "broker-folder") as broker:
+        app = make_app(broker.url)
+        with app.connection_for_write() as connection:
+            events = app.events.Dispatcher(connection, hostname="crb@w")
+            broker.stop()
+            # pytest's own limit catches what never returns.
+            events.send("worker-heartbeat", retry=True)
+            assert len(events._outbound_buffer) == 1
 
 
 def test_a_password_is_not_in_the_error() -> None:

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 
 from crb_core.agent import Outcome
 from crb_core.store import Store, open_store
+from crb_core.store.judgments import add_judge_steps
 from crb_core.store.operations import pause_sweep, resume_sweep, set_limits
 from crb_core.store.steps import finish_attempt, take
-from crb_core.store.tables import StepRow, StepState, SweepRow, SweepState, WorkerRow, core
+from crb_core.store.tables import Stage, StepRow, StepState, SweepRow, SweepState, WorkerRow, core
 from crb_scheduler.broker import EmbeddedBroker
 from crb_scheduler.dispatch import Dispatcher, LiveSlots
 from crb_worker.app import BrokerClient, make_app
@@ -261,4 +262,60 @@ def test_nothing_is_written_where_nothing_may_go(store: Store, broker: EmbeddedB
     with store.write():
         # The write lock is taken: a dispatcher that wanted it would wait for it.
         assert dispatcher.fill() == 0
+    client.close()
+
+
+def _states(planned: Planned, stage: Stage = Stage.REVIEW) -> list[str]:
+    return [planned.state(step_id) for step_id in planned.ids(stage)]
+
+
+def test_what_nobody_takes_is_not_in_flight(either_store: Store, broker: EmbeddedBroker) -> None:
+    """Slots set to 0, or the last worker gone: queued steps are ready again, and count against no cap.
+
+    With slots again they are published again; a message from before is worked on once, whichever comes first.
+    """
+    store = either_store
+    planned = plan(store, pull_requests=5)
+    _worker(store, 3)
+    _set(store, planned.sweep_id, concurrency=3)
+    dispatcher, client = _dispatcher(store, broker)
+    assert dispatcher.fill() == 3
+    taken = take(store, planned.ids()[0], "w")
+    assert taken is not None
+
+    def set_slots(count: int) -> None:
+        with store.write() as connection:
+            connection.execute(update(workers).values(slots={"review": count}))
+
+    set_slots(0)
+    assert dispatcher.fill() == 0
+    assert _states(planned) == ["running", "ready", "ready", "ready", "ready"]
+    assert take(store, planned.ids()[1], "w") is None, "a message of a step that is not queued is dropped"
+    set_slots(3)
+    assert dispatcher.fill() == 2
+    assert _in_flight(store) == {"sweep-of-minimal": 3}
+    with store.write() as connection:
+        connection.execute(delete(workers))
+    dispatcher.fill()
+    assert _states(planned) == ["running", "ready", "ready", "ready", "ready"]
+    client.close()
+
+
+def test_what_a_paused_agent_has_found_is_dispatched_to_its_judges(store: Store, broker: EmbeddedBroker) -> None:
+    """Its reviews are not; of a paused sweep nothing is."""
+    planned = plan(store, pull_requests=2)
+    taken = planned.take(planned.ids()[0])
+    with store.write() as connection:
+        finish_attempt(connection, taken, outcome=Outcome.SUCCEEDED, detail="", values={}, limits=LIMITS)
+        add_judge_steps(connection, taken)
+        connection.execute(
+            insert(workers).values(name="w", host="h", pid=1, beat=0, slots={"review": 2, "match": 2}, started_at="now")
+        )
+    dispatcher, client = _dispatcher(store, broker)
+    planned.set_state(SweepState.PAUSED)
+    planned.pause_build(True)
+    assert dispatcher.fill() == 0
+    planned.set_state(SweepState.ACTIVE)
+    assert dispatcher.fill() == 1
+    assert (_states(planned, Stage.MATCH), _states(planned)) == (["queued"], ["done", "ready"])
     client.close()

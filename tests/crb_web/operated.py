@@ -14,9 +14,11 @@ from typing import Any
 import uvicorn
 from starlette.testclient import TestClient
 
+from crb_core.errors import CrbError
 from crb_core.settings import Settings
 from crb_core.store import Store, open_store
 from crb_core.store.access_tokens import create_token
+from crb_core.store.retries import Compared
 from crb_web.access import AccessRules
 from crb_web.app import create_app
 from tests.crb_core.store.planned import Planned, plan
@@ -36,6 +38,8 @@ class Operated:
     rules: AccessRules = OPERATE
     app: Any = None
     unchanged: list[Any] = field(default_factory=list)
+    #: By (sweep id, build id) why an agent is another build now.
+    refused: dict[tuple[str, str], CrbError] = field(default_factory=dict)
 
     @classmethod
     def make(cls, home: Path, rules: AccessRules = OPERATE, **options: Any) -> Operated:
@@ -47,9 +51,9 @@ class Operated:
             }
         made = cls(home, store, planned, tokens, rules)
 
-        def check(found: Any) -> list[str]:
+        def check(found: Any) -> Compared:
             made.unchanged.append(found)
-            return []
+            return Compared(refused=made.refused)
 
         made.app = create_app(Settings(home=home), rules=rules, check_unchanged=check, **options)
         return made

@@ -7,10 +7,12 @@ import json
 import pytest
 
 from crb_core.clock import utc_now
+from crb_core.errors import InputError
 from crb_core.store.access_tokens import create_token, revoke_token
 from crb_core.store.operations import list_operations
 from crb_web.access import SESSION_SECONDS, TRIES, Access, AccessRules
 from crb_web.errors import RefusedError
+from tests.crb_core.store.planned import plan
 from tests.crb_web.conftest import client_of
 from tests.crb_web.operated import OPERATE, ORIGIN, Operated, sign_in
 
@@ -348,3 +350,27 @@ def test_an_unreadable_store_is_a_plain_page_for_those_with_tokens_too(tmp_path)
         assert answer.status_code == 503
         assert sign_in(client, operated.tokens["bo"]).status_code == 503
         assert client.get(f"{operated.page}/events").status_code == 503
+
+
+def test_a_retry_leaves_out_what_has_become_another_build(operated):
+    """The API names the refused trials and tries the others; the page says it too; where nothing is left it is 400."""
+    other = plan(operated.store, pull_requests=3, agent="other", name="sweep-of-minimal")
+    assert other.sweep_id == operated.planned.sweep_id
+    operated.refused[other.sweep_id, other.build_id] = InputError("The agent other is another build now")
+    client, bo = operated.client(), operated.bearer("bo")
+    assert client.post(f"{operated.api}/cancel", json={}, headers=bo).json()["steps"] == 6
+    answer = client.post(f"{operated.api}/retry", json={"cancelled": True}, headers=bo)
+    assert answer.status_code == 200
+    (refused,) = answer.json()["refused"]
+    assert (refused["agent"], len(refused["trials"])) == ("other", 3)
+    assert refused["reason"] == "The agent other is another build now."
+    (done,) = answer.json()["operations"]
+    assert (done["steps"], set(done["trials"]) & set(refused["trials"])) == (3, set())
+    assert "3 of its trials stay as they are" in done["reason"]
+    again = client.post(f"{operated.api}/retry", json={"cancelled": True}, headers=bo)
+    assert (again.status_code, "another build now" in again.json()["error"]["problem"]) == (400, True)
+
+    assert client.post(f"{operated.api}/cancel", json={}, headers=bo).json()["steps"] == 3
+    browser = operated.signed_in("bo")
+    sent = operated.send(browser, "/retry", csrf=operated.csrf(browser), cancelled="true")
+    assert "3 of its trials stay as they are" in browser.get(sent.headers["location"]).text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import io
+import json
 import os
 import time
 import uuid
@@ -20,6 +21,7 @@ from crb_core.evidence import FolderEvidence
 from crb_core.formats.showcase import read_showcase
 from crb_core.housekeeping import choose_removals
 from crb_core.store import Store, open_store
+from crb_core.store.judge_calls import NewCall, open_call
 from crb_core.store.sweeps import save_build
 from crb_core.store.tables import AttemptRow, PullRequestRow, StepRow, core
 from crb_worker.corpus_check import seal_corpus
@@ -81,6 +83,49 @@ class TestEvidence:
         assert evidence.put(b"the same output") == digest
         assert "again" in (found.remove(name) or "")
         assert evidence.get(digest) == b"the same output"
+
+    @pytest.mark.parametrize("trouble", ["missing", "damaged", "no document", "nested"])
+    def test_nothing_goes_while_a_judges_request_cannot_be_read(
+        self, store: Store, tmp_path: Path, trouble: str
+    ) -> None:
+        """It names further blobs: as long as nobody knows which, all are kept, and the sentence names the request."""
+        evidence = FolderEvidence(tmp_path / "evidence")
+        part, unnamed = evidence.put(b"a long text"), evidence.put(b"unnamed")
+        odd = {"no document": b"plain text", "nested": b"[" * 200_000}
+        request = evidence.put(odd.get(trouble, json.dumps({"body": [{"$sha256": part}]}).encode()))
+        with store.write() as connection:
+            open_call(
+                connection,
+                NewCall(
+                    trial_id=None,
+                    judge_id="j-1",
+                    stage="match",
+                    label="a call",
+                    request_hash="0" * 64,
+                    secret="s",
+                    attempt=1,
+                    model="m",
+                    request_digest=request,
+                ),
+            )
+        path = tmp_path / "evidence" / request[:2] / request
+        whole = path.read_bytes()
+        path.chmod(0o644)
+        if trouble == "missing":
+            path.unlink()
+        elif trouble == "damaged":
+            path.write_bytes(whole + b" ")
+        for each in (tmp_path / "evidence").glob("*/*"):
+            make_old(each)
+        found = evidence_things(store, evidence)
+        assert chosen(found) == []
+        assert request in (found.problem or "")
+        assert "All evidence is kept" in (found.problem or "")
+        if trouble in {"missing", "damaged"}:
+            path.write_bytes(whole)
+            found = evidence_things(store, evidence)
+            assert found.problem is None
+            assert [Path(name).name for name in chosen(found)] == [unnamed]
 
 
 class TestSnapshots:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from crb_worker.metrics import WorkerMetrics
+from crb_core.telemetry import OTHERS
+from crb_worker.metrics import AGENTS_NAMED, MODELS_NAMED, WorkerMetrics
 from tests.crb_scheduler.running_sweeps import PHASES
 
 #: Labels that a worker may use; none of them names a trial, a pull request, a sweep or a worker.
@@ -120,6 +121,19 @@ def test_the_disk_is_read_at_each_scrape(metrics: WorkerMetrics, tmp_path: Path)
     missing = value(metrics, "crb_disk_free_bytes")
     assert missing is not None
     assert missing != missing
+
+
+def test_labels_do_not_grow_without_end(metrics: WorkerMetrics) -> None:
+    """Agents and models beyond the first ones count together, so that sums stay right."""
+    for number in range(AGENTS_NAMED + 5):
+        metrics.attempt_ended(f"agent-{number}", "succeeded", phases_ms=None, review_ms=1.0)
+        metrics.attempt_ended("agent-0", "succeeded", phases_ms=None, review_ms=1.0)
+        metrics.judge_call_ended(f"model-{number}", "answered", milliseconds=1.0)
+    assert value(metrics, "crb_attempts_total", agent=OTHERS, outcome="succeeded") == 5
+    assert value(metrics, "crb_attempts_total", agent="agent-0", outcome="succeeded") == AGENTS_NAMED + 6
+    assert value(metrics, "crb_judge_calls_total", model=OTHERS, outcome="answered") == AGENTS_NAMED + 5 - MODELS_NAMED
+    samples = [sample for family in metrics.registry.collect() for sample in family.samples]
+    assert len({sample.labels["agent"] for sample in samples if "agent" in sample.labels}) == AGENTS_NAMED + 1
 
 
 def test_no_label_names_a_trial(metrics: WorkerMetrics) -> None:

@@ -13,8 +13,9 @@ from crb_core.store import open_store
 from crb_core.store.operations import cancel_trials, set_worker_slots
 from crb_core.store.steps import lose
 from crb_core.store.tables import SweepState, WorkerRow, core
+from crb_core.store.workers import forget_workers, register_worker
 from crb_worker.status import WorkerStatus
-from crb_worker.watcher import Watcher
+from crb_worker.watcher import STOP_WITHOUT_BEAT_SECONDS, Watcher
 from tests.crb_core.store.planned import LIMITS, plan
 
 workers = core(WorkerRow)
@@ -161,6 +162,61 @@ def test_a_store_that_is_away_is_noted(tmp_path: Path) -> None:
         connection.exec_driver_sql("ALTER TABLE worker RENAME TO away")
     watcher.tick()
     assert noted == [True, False]
+    store.close()
+
+
+def test_a_beat_that_never_comes_back_ends_what_is_held(tmp_path: Path) -> None:
+    """The guard needs no answer of the store; a step that was taken a moment ago has its first beat still before it."""
+    store = open_store(f"sqlite:///{tmp_path / 'crb.sqlite'}")
+    planned = plan(store, pull_requests=2)
+    one, two = planned.ids()
+    now = [0.0]
+    told: list[tuple[str, Outcome]] = []
+    watcher = Watcher(store, "w", 5.0, clock=lambda: now[0])
+    with watcher.hold(planned.take(one), lambda outcome: told.append(("old", outcome))):
+        watcher.tick()
+        now[0] = STOP_WITHOUT_BEAT_SECONDS - 1
+        with watcher.hold(planned.take(two), lambda outcome: told.append(("new", outcome))):
+            watcher.guard()
+            assert told == []
+            now[0] = STOP_WITHOUT_BEAT_SECONDS
+            watcher.guard()
+            watcher.guard()
+            # Stops run in threads of their own; a look waits for them.
+            watcher.look()
+            assert told == [("old", Outcome.LOST)]
+            watcher.tick()
+            now[0] += STOP_WITHOUT_BEAT_SECONDS - 1
+            watcher.guard()
+            watcher.look()
+            assert told == [("old", Outcome.LOST)]
+    store.close()
+
+
+def test_a_worker_that_was_forgotten_registers_itself_anew(tmp_path: Path) -> None:
+    """With the slots that an operator asked for; its next beat is seen again."""
+    store = open_store(f"sqlite:///{tmp_path / 'crb.sqlite'}")
+    slots = {"review": 2}
+
+    def register(wanted: dict[str, int] | None) -> None:
+        with store.write() as connection:
+            register_worker(connection, "w", host="h", pid=1, slots=slots, wanted_slots=wanted)
+
+    register(None)
+    orders: list[object] = []
+    watcher = Watcher(store, "w", 5.0, register=register)
+    watcher.follow_orders(lambda wanted, pause: orders.append((wanted, pause)))
+    with store.write() as connection:
+        set_worker_slots(connection, "w", actor="a test", review=7)
+    watcher.look()
+    with store.write() as connection:
+        assert len(forget_workers(connection, {"w": 0})) == 1
+    watcher.look()
+    watcher.tick()
+    with store.read() as connection:
+        row = connection.execute(workers.select()).one()
+    assert (row.name, row.beat, row.wanted_slots) == ("w", 1, {"review": 7})
+    assert orders == [({"review": 7}, None)]
     store.close()
 
 

@@ -22,6 +22,8 @@ attempts = core(AttemptRow)
 actions = core(OperatorActionRow)
 sweep_builds = core(SweepBuildRow)
 
+REFUSAL = {"host": "telemetry.example.org", "port": 443, "why": "not_declared", "count": 1}
+
 ASKS = """
 for host in api.example.com telemetry.example.org; do
     bash -c 'exec 3<>"/dev/tcp/${HTTPS_PROXY_HOST%:*}/${HTTPS_PROXY_HOST#*:}"
@@ -68,9 +70,8 @@ def _paused_reason(home: Path) -> str | None:
     return row.paused_reason if row.paused else None
 
 
-def test_a_refused_host_on_the_first_trial_pauses_the_build(tmp_path: Path, internet: Internet) -> None:
-    """Named in the verdict and recorded; the sweep goes on once a person says so, and is not paused again."""
-    home = tmp_path / "home"
+def _begun(home: Path, folder: Path, internet: Internet) -> dict[str, str]:
+    """The settings of a farm whose sweep was begun and is paused."""
     options = internet.options()
     settings = {
         "CRB_EGRESS_NETWORK": internet.network,
@@ -78,7 +79,7 @@ def test_a_refused_host_on_the_first_trial_pauses_the_build(tmp_path: Path, inte
         "CRB_EGRESS_DNS": '["127.0.0.1"]',
         "CRB_REVIEW_SLOTS": "1",
     }
-    agent = _agent(tmp_path / "agent")
+    agent = _agent(folder)
     prs = ("--pr", "ledger-41", "--rounds", "3", "--name", "telling", "--runner", "docker")
     begun = crb("sweep", "start", "--agent", str(agent), *prs, home=home, **settings)
     assert begun.returncode == 1, begun.stdout + begun.stderr
@@ -89,6 +90,27 @@ def test_a_refused_host_on_the_first_trial_pauses_the_build(tmp_path: Path, inte
     )
     assert reason in begun.stderr
     assert "--agent talkative" in reason
+    return settings
+
+
+def test_a_refused_host_on_the_first_trial_pauses_the_build(tmp_path: Path, internet: Internet) -> None:
+    """Named in the verdict and recorded."""
+    home = tmp_path / "home"
+    _begun(home, tmp_path / "agent", internet)
+    store = open_store(f"sqlite:///{home / 'crb.sqlite'}")
+    with store.read() as connection:
+        (first, *_) = connection.execute(select(attempts).order_by(attempts.c.id)).all()
+    store.close()
+    assert first.outcome == "succeeded"
+    assert first.refused_hosts == [REFUSAL]
+    assert "refused telemetry.example.org:443 (not declared in agent.toml)" in first.detail
+
+
+@pytest.mark.thorough
+def test_a_paused_build_goes_on_once_a_person_says_so(tmp_path: Path, internet: Internet) -> None:
+    """It is not paused again, and nothing is left behind."""
+    home = tmp_path / "home"
+    settings = _begun(home, tmp_path / "agent", internet)
     resumed = crb("sweep", "resume", "telling", "--agent", "talkative", home=home, **settings)
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
     assert _paused_reason(home) is None
@@ -98,8 +120,7 @@ def test_a_refused_host_on_the_first_trial_pauses_the_build(tmp_path: Path, inte
         done = connection.execute(select(actions.c.actor, actions.c.action).order_by(actions.c.id)).all()
     store.close()
     assert [row.outcome for row in rows] == ["succeeded"] * 3
-    refusal = {"host": "telemetry.example.org", "port": 443, "why": "not_declared", "count": 1}
-    assert [row.refused_hosts for row in rows] == [[refusal]] * 3
+    assert [row.refused_hosts for row in rows] == [[REFUSAL]] * 3
     assert all("refused telemetry.example.org:443 (not declared in agent.toml)" in row.detail for row in rows)
     assert [tuple(row) for row in done] == [("farm", "pause"), ("command line", "resume")]
     engine = docker.APIClient(version="auto")

@@ -54,6 +54,20 @@ def test_a_killed_part_ends_the_run_with_a_sentence(part: str, says: str, tmp_pa
     store.close()
 
 
+@pytest.mark.thorough
+def test_a_broker_that_hangs_ends_the_run_with_a_sentence(tmp_path: Path) -> None:
+    """It takes connections and never answers: the run does not wait for ever, leaves nothing, and can go on."""
+    home = tmp_path / "home"
+    process = _begin(home)
+    _child(process, "broker").suspend()
+    assert process.wait(timeout=150) == 1
+    said = home.with_suffix(".log").read_text()
+    assert "crb: The broker does not answer" in said
+    assert "Traceback" not in said
+    assert processes_with(str(home)) == []
+    assert crb(*SWEEP, home=home).returncode == 0
+
+
 def test_an_impatient_second_signal_leaves_nothing_behind(tmp_path: Path) -> None:
     """While the run cleans up, signals are too late to matter."""
     home = tmp_path / "home"

@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
@@ -34,6 +35,8 @@ OWN_KEY = "sk-ant-own-KEY-of-the-agent-24680"
 FILE_KEY = "file-key-Q1w2E3r4T5y6U7i8"
 JUDGE_KEY = "sk-ant-judge-97531-never-given-Away"
 MINE = (TOKEN, OWN_KEY, FILE_KEY)
+#: Between the two alphabets of Base32.
+_TO_HEX = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", b"0123456789ABCDEFGHIJKLMNOPQRSTUV")
 LEAKY = Path(__file__).parents[1] / "images" / "leaky.py"
 
 
@@ -49,21 +52,32 @@ class SecretFarm(Farm):
         return super().environment | {"CRB_RUNNER": self.runner, "CRB_REVIEW_SLOTS": "2"} | self.more
 
 
-def _forms(secret: str) -> set[bytes]:
+@cache
+def _forms(secret: str) -> frozenset[bytes]:
     """Forms that one can grep for, in lower case."""
     raw = secret.encode()
     forms = {raw, quote(secret, safe="").encode(), raw.hex().encode(), json.dumps(secret)[1:-1].encode()}
     forms.add("".join(f"\\u{ord(each):04x}" for each in secret).encode())
+    forms |= {secret.encode("utf-16-le"), secret.encode("utf-16-be"), secret[::-1].encode()}
+    forms |= {base64.b64encode(secret.encode("utf-16-le"))[:-4]}
+    for shift in range(5):
+        inner = base64.b32encode(b"x" * shift + raw)[-(-8 * shift // 5) : 8 * (shift + len(raw)) // 5]
+        forms |= {inner, inner.translate(_TO_HEX)}
+    for shift in range(3):
+        inner = base64.b64encode(b"x" * shift + raw)[(0, 2, 3)[shift] :].rstrip(b"=")[:-1]
+        forms.add(base64.b64encode(inner).rstrip(b"=")[:-1])
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         for shift in range(3):
             forms.add(encode(b"x" * shift + raw)[(0, 2, 3)[shift] :].rstrip(b"=")[:-1])
-    return {form.lower() for form in forms}
+    return frozenset(form.lower() for form in forms)
 
 
-def _found(data: bytes, secrets: tuple[str, ...]) -> list[str]:
-    """The secrets in ``data``, as it is, without line breaks, and with its escapes decoded."""
-    views = {data, data.replace(b"\n", b""), data.replace(b"\\n", b""), unquote_to_bytes(data)}
-    return [secret for secret in secrets for form in _forms(secret) for view in views if form in view.lower()]
+@cache
+def _found(data: bytes, secrets: tuple[str, ...]) -> tuple[str, ...]:
+    """The secrets in ``data``, as it is, without line breaks or zeros, and with its escapes decoded."""
+    views = {data, *(data.replace(each, b"") for each in (b"\n", b"\\n", b"\0")), unquote_to_bytes(data)}
+    folded = {view.lower() for view in views}
+    return tuple(secret for secret in secrets for form in _forms(secret) for view in folded if form in view)
 
 
 def _leaks(root: Path, secrets: tuple[str, ...]) -> list[str]:
@@ -149,8 +163,8 @@ def test_nothing_that_the_farm_wrote_holds_a_secret(tmp_path: Path) -> None:
         try:
             with _watched(broker.url) as (commands, lines):
                 planned = farm.crb(
-                    "sweep", "start", "--agent", str(_agent(tmp_path / "agent")), "--subset", "smoke",
-                    "--rounds", "1", "--name", "leaky",
+                    "sweep", "start", "--agent", str(_agent(tmp_path / "agent")), "--rounds", "1", "--name", "leaky",
+                    "--pr", "ledger-41", "--pr", "parcelmeter-9", "--pr", "mailroom-112",
                 )  # fmt: skip
                 assert planned.returncode == 0, planned.stderr
                 farm.start("scheduler")
@@ -169,9 +183,9 @@ def test_nothing_that_the_farm_wrote_holds_a_secret(tmp_path: Path) -> None:
 
     # The agent did what it could: it ran, and what it printed was kept.
     outcomes = [row.outcome for row in rows]
-    assert outcomes.count("succeeded") == 4
+    assert outcomes.count("succeeded") == 3
     assert {"output_invalid", "nonzero_exit"} >= set(outcomes) - {"succeeded"}
-    assert len(outcomes) == 8
+    assert len(outcomes) == 6
     assert sum("[secret removed]" in message for message in messages) > 100
     evidence = open_evidence((home / "evidence").as_uri())
     printed = evidence.get(rows[0].evidence["stdout"])
@@ -180,13 +194,13 @@ def test_nothing_that_the_farm_wrote_holds_a_secret(tmp_path: Path) -> None:
 
     assert while_running == []
     assert _leaks(home, (*MINE, JUDGE_KEY)) == []
-    assert _found("\n".join(shown).encode(), (*MINE, JUDGE_KEY)) == []
+    assert _found("\n".join(shown).encode(), (*MINE, JUDGE_KEY)) == ()
     sent = b"".join(commands)
-    assert sent.count(b"crb.review") >= 4
-    assert _found(sent, (*MINE, JUDGE_KEY)) == []
-    assert _found(dump, (*MINE, JUDGE_KEY)) == []
+    assert sent.count(b"crb.review") >= 3
+    assert _found(sent, (*MINE, JUDGE_KEY)) == ()
+    assert _found(dump, (*MINE, JUDGE_KEY)) == ()
     assert any("crb_cli" in line for line in lines)
-    assert _found("\n".join(lines).encode(), (*MINE, JUDGE_KEY)) == []
+    assert _found("\n".join(lines).encode(), (*MINE, JUDGE_KEY)) == ()
     assert list((home / "attempts").iterdir()) == []
     assert _of_the_engine(Settings(home=home), {row.image_id for row in rows}) == []
 
@@ -199,7 +213,7 @@ def _of_the_engine(settings: Settings, image_ids: set[str]) -> list[str]:
         left = engine.containers(all=True, filters={"label": f"crb.farm={settings.farm}"})
     finally:
         engine.close()
-    return _found(json.dumps(facts).encode(), (*MINE, JUDGE_KEY)) + [each["Id"] for each in left]
+    return [*_found(json.dumps(facts).encode(), (*MINE, JUDGE_KEY))] + [each["Id"] for each in left]
 
 
 @pytest.mark.timeout(200)

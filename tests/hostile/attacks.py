@@ -86,7 +86,7 @@ ATTACKS: tuple[Attack, ...] = (
     _ends("sparse-terabyte", _LARGE, "1048576 bytes"),
     _ends("endless-file", _EXIT, "The agent "),
     _ends("tiny-files", _EXIT, "16 MiB to disk"),
-    _ends("hard-link-herd", _LARGE, "8 MiB into its output folder", disk_mib=8),
+    Attack("hard-link-herd", _LARGE, "8 MiB into its output folder", or_else=(_EXIT,), changed_limits={"disk_mib": 8}),
     _ends("extended-attributes", _EXIT, "16 MiB to disk"),
     _ends("deep-folders", _EXIT, "nested folders deeper"),
     _ends("deep-folders-in-tmp", _EXIT, "nested folders deeper"),
@@ -156,6 +156,27 @@ ATTACKS: tuple[Attack, ...] = (
     _survives("priorities", "REFUSED real-time scheduling"),
     _survives("leases", " leases"),
     _survives("tables-of-the-kernel", "watchers", memory_mib=256),
+    # Sidesteps
+    _survives("watched-mounts", "REFUSED fanotify_init"),
+    _survives("memory-of-files", "REFUSED a shared mapping"),
+    _survives("core-dumps", "REFUSED raising the limit on core dumps"),
+    _survives("access-lists", "REFUSED trusted.overlay.opaque"),
+    _survives("whiteouts", " whiteouts"),
+    _invalid("compressed-bomb", "UTF-8", memory_mib=256),
+    _invalid("zero-bytes-for-findings", "findings.json"),
+    _ends("values-beyond-memory", _LARGE, "values", findings_mib=32, disk_mib=64, memory_mib=128),
+    _survives("new-namespaces", "REFUSED unshare of user"),
+    _survives("asynchronous-calls", "io_uring "),
+    _survives("sockets-to-the-kernel", "REFUSED removing an interface"),
+    _survives("file-system-controls", "REFUSED thawing /work/out"),
+    _survives("restarts-and-clocks", "REFUSED a restart"),
+    _survives("forged-log", '{"log":"forged'),
+    Attack("zero-bytes-on-stdout", _OK, printed="the end", floods=True),
+    Attack("line-ends-on-stdout", _OK, printed="the end", floods=True),
+    _ends("review-after-the-end", _TIMEOUT, "not done after 4 seconds", timeout_seconds=4),
+    _ends("disk-bomb-in-a-volume", _EXIT, "16 MiB to disk"),
+    _survives("meeting-place"),
+    _survives("stays-a-while"),
 )
 
 #: Attacks that differ little from another one; `make hostile` runs them too.
@@ -195,5 +216,14 @@ COUSINS = frozenset(
         "tables-of-the-kernel",
         "clocks",
         "socket-to-the-hypervisor",
+        # A gigabyte takes ten seconds; endless output is more, and is ended.
+        "gigabyte-on-stdout",
+        "zero-bytes-for-findings",
+        "asynchronous-calls",
+        "restarts-and-clocks",
+        "core-dumps",
+        "whiteouts",
+        "line-ends-on-stdout",
+        "stays-a-while",
     }
 )

@@ -49,7 +49,7 @@ judgments, steps, trials = core(JudgmentRow), core(StepRow), core(TrialRow)
 #: Calm trials before the first attack: one to make the snapshot, the others to compare with.
 BASELINE = 4
 #: How often each attack can be run.
-ROUNDS = 2
+ROUNDS = 3
 _GIT = ("git", "-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "init.defaultBranch=main")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import threading
+import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,7 +21,9 @@ from crb_core.agent import Outcome
 from crb_core.store.tables import SweepRow, core
 from crb_web.app import create_app
 from crb_worker.judge.repo_tools import RepoTools
+from crb_worker.sandbox.contract import ATTEMPT_LABEL, FARM_LABEL
 from crb_worker.sandbox.engine import Engine
+from crb_worker.sandbox.pool_lock import POOL_LABEL
 from crb_worker.snapshot import source_for
 from tests.hostile.farm import HostileFarm
 
@@ -139,6 +142,31 @@ def test_neighbours_are_not_affected(farm: HostileFarm) -> None:
     assert [neighbour.result for neighbour in neighbours] == [farm.normal.result] * 2
     assert ended == [Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.TIMEOUT]
     assert farm.left_behind() == []
+
+
+def test_agents_that_run_side_by_side_do_not_meet(farm: HostileFarm) -> None:
+    """Neither in names of sockets, queues and shared memory, nor at ports or in files: each of two is the first."""
+    with ThreadPoolExecutor(2) as pool:
+        trials = [each.result() for each in [pool.submit(farm.attack, "meeting-place") for _ in range(2)]]
+    assert [trial.outcome for trial in trials] == [Outcome.SUCCEEDED] * 2, trials
+    assert not any(b"BREACH" in trial.stdout for trial in trials)
+    assert farm.left_behind() == []
+
+
+def test_labels_of_an_image_are_not_believed(farm: HostileFarm, engine: docker.APIClient) -> None:
+    """An image that calls itself a network's proxy of a dead worker, or another farm's, is not reaped while it runs."""
+    sandbox = farm.context.sandbox("docker")
+    ours = {"label": f"{FARM_LABEL}={farm.settings.farm}"}
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(farm.attack, "stays-a-while")
+        while not running.done() and not engine.containers(filters=ours):
+            time.sleep(0.05)
+        (labels,) = (each["Labels"] for each in engine.containers(filters=ours))
+        removed = sandbox.reap(farm.settings.farm, ())
+        trial = running.result()
+    assert labels[POOL_LABEL] == "0123456789ab"
+    assert labels[ATTEMPT_LABEL] != "another"
+    assert (removed, trial.outcome) == ([], Outcome.SUCCEEDED)
 
 
 def test_doctor_is_right_about_the_hypervisor(farm: HostileFarm, engine: docker.APIClient) -> None:

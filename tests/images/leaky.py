@@ -27,6 +27,14 @@ def forms(secret: str) -> list[str]:
         raw.hex(),
         raw.hex().upper(),
         raw.hex(":"),
+        secret[::-1],
+        quote(quote(secret, safe=""), safe=""),
+        html.escape(html.escape(secret)),
+        "".join(f"\\{byte:03o}" for byte in raw),
+        base64.b32encode(b"x" + raw).decode(),
+        base64.b32hexencode(raw + b"tail").decode().lower(),
+        base64.b64encode(secret.encode("utf-16-le")).decode(),
+        base64.b64encode(base64.b64encode(b"xx" + raw)).decode(),
     ]
     for before in (b"", b"x", b"xx"):
         for encode in (base64.b64encode, base64.urlsafe_b64encode):
@@ -44,6 +52,10 @@ print("of the first process", Path("/proc/1/environ").read_bytes())
 for stream in (sys.stdout, sys.stderr):
     stream.write(everything + "\n")
     stream.flush()
+# In the encodings of Windows and of Java.
+for code in ("utf-16-le", "utf-16-be", "utf-32-le"):
+    for stream in (1, 2):
+        os.write(stream, everything.encode(code, "surrogatepass") + b"\n")
 # Over the chunks in which the engine keeps a log: 16 KiB a piece.
 for secret in secrets:
     for cut in range(1, len(secret), 5):

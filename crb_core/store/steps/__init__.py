@@ -8,7 +8,7 @@ from crb_core.store.steps.by_hand import RETRIABLE, Changed, Scope, cancel_steps
 from crb_core.store.steps.ending import LONGEST_WAIT_SECONDS, close, defer, fail, finish_attempt
 from crb_core.store.steps.holding import beat, interrupt, look, lose
 from crb_core.store.steps.records import AttemptLimits, HeldStep, Orders, TakenStep
-from crb_core.store.steps.taking import add_step, choose_alone, hand_back, mark_queued, take
+from crb_core.store.steps.taking import add_step, choose_alone, hand_back, mark_queued, take, withdraw
 
 __all__ = [
     "LONGEST_WAIT_SECONDS",
@@ -35,4 +35,5 @@ __all__ = [
     "restore_steps",
     "retry_steps",
     "take",
+    "withdraw",
 ]

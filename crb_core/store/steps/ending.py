@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from typing import Any
 
-from sqlalchemy import Connection, case, delete, select, update
+from sqlalchemy import Connection, bindparam, case, delete, select, update
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from crb_core.agent import Outcome
 from crb_core.clock import utc_now
@@ -22,6 +24,14 @@ steps = core(StepRow)
 MAX_BACKOFF_SECONDS = 60.0
 #: Longest wait of a step. One that seems longer comes from a clock that was stepped back since, and is over.
 LONGEST_WAIT_SECONDS = 900.0
+
+
+#: The open attempt of a number; what is executed with it says what to set.
+_CLOSE_ATTEMPT = update(attempts).where(
+    attempts.c.trial_id == bindparam("of_trial"),
+    attempts.c.number == bindparam("of_number"),
+    attempts.c.outcome.is_(None),
+)
 
 
 def close(connection: Connection, step: TakenStep, state: StepState, *, reason: str | None = None) -> bool:
@@ -120,13 +130,15 @@ def finish_attempt(
     if left is None:
         return None
     closed = connection.execute(
-        update(attempts)
-        .where(
-            attempts.c.trial_id == step.trial_id,
-            attempts.c.number == step.attempt_number,
-            attempts.c.outcome.is_(None),
-        )
-        .values(outcome=outcome.value, detail=detail, finished_at=utc_now(), **values)
+        _CLOSE_ATTEMPT,
+        {
+            "of_trial": step.trial_id,
+            "of_number": step.attempt_number,
+            "outcome": outcome.value,
+            "detail": detail,
+            "finished_at": utc_now(),
+            **values,
+        },
     )
     if closed.rowcount != 1:
         raise AssertionError(f"attempt {step.attempt_number} of trial {step.trial_id} was closed behind its fence")
@@ -181,16 +193,29 @@ def leave_running(
     step does not count against its limit (a review's limit counts attempt rows). ``measured`` are the columns that say
     how long it took.
     """
-    values: dict[str, Any] = {"state": state.value, "reason": reason, "not_before": not_before, **(measured or {})}
+    left = connection.execute(
+        _leaving(state, uncounted),
+        {"left_id": step_id, "left_fence": fence, "reason": reason, "not_before": not_before, **(measured or {})},
+    ).scalar_one_or_none()
+    return None if left is None else StepState(left)
+
+
+@functools.cache
+def _leaving(state: StepState, uncounted: bool) -> ReturningUpdate[str]:
+    """The statement of ``leave_running``, built once: every step passes here. Its parameters are columns to set too."""
+    values: dict[str, Any] = {"state": state.value}
     if state is StepState.READY:
         values["state"] = case((steps.c.cancel_requested, StepState.CANCELLED.value), else_=state.value)
     if uncounted:
         judges = steps.c.stage != Stage.REVIEW.value
         values["attempts_before"] = steps.c.attempts_before + case((judges, 1), else_=0)
-    left = connection.execute(
+    return (
         update(steps)
-        .where(steps.c.id == step_id, steps.c.fence == fence, steps.c.state == StepState.RUNNING.value)
+        .where(
+            steps.c.id == bindparam("left_id"),
+            steps.c.fence == bindparam("left_fence"),
+            steps.c.state == StepState.RUNNING.value,
+        )
         .values(values)
         .returning(steps.c.state)
-    ).scalar_one_or_none()
-    return None if left is None else StepState(left)
+    )

@@ -57,8 +57,12 @@ def look(store: Store, worker: str) -> Orders:
                 steps.c.state == StepState.RUNNING.value, steps.c.worker == worker, steps.c.cancel_requested
             )
         ).all()
-        wanted = connection.execute(select(workers.c.wanted_slots).where(workers.c.name == worker)).scalar_one_or_none()
-    return Orders(cancelled=frozenset((row.id, row.fence) for row in cancelled), wanted_slots=wanted)
+        mine = connection.execute(select(workers.c.wanted_slots).where(workers.c.name == worker)).one_or_none()
+    return Orders(
+        cancelled=frozenset((row.id, row.fence) for row in cancelled),
+        wanted_slots=None if mine is None else mine.wanted_slots,
+        is_registered=mine is not None,
+    )
 
 
 def lose(store: Store, step_id: int, *, fence: int, beat: int, limits: AttemptLimits) -> bool:

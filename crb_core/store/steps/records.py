@@ -57,7 +57,11 @@ class HeldStep:
 
 @dataclass(frozen=True, kw_only=True)
 class Orders:
-    """What people want of a worker: (step id, fence) pairs to stop, and slots by queue name (None: as it started)."""
+    """What people want of a worker: (step id, fence) pairs to stop, and slots by queue name (None: as it started).
+
+    ``is_registered`` is False where the worker was taken for dead and forgotten.
+    """
 
     cancelled: frozenset[tuple[int, int]]
     wanted_slots: dict[str, int] | None
+    is_registered: bool

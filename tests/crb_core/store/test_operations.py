@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -25,7 +25,7 @@ from crb_core.store.operations import (
     set_limits,
     set_worker_slots,
 )
-from crb_core.store.retries import choose_retries
+from crb_core.store.retries import Compared, PlannedBuild, Retriable, check_retries, choose_retries, planned_builds
 from crb_core.store.steps import beat, fail, finish_attempt, interrupt, look, lose, take
 from crb_core.store.sweep_limits import read_limits, why_it_rests
 from crb_core.store.tables import OperatorActionRow, Stage, StepRow, StepState, SweepState, WorkerRow, core
@@ -522,3 +522,86 @@ def test_a_sweep_that_is_named_like_anothers_id(store: Store) -> None:
     planned = plan(store)
     plan(store, name=planned.sweep_id)
     assert do(store, pause_sweep, planned.sweep_id).sweep == "sweep-of-minimal"
+
+
+class TestRetryingWhereAnAgentHasChanged:
+    """``check_retries``: what may be tried again is, and the rest is named."""
+
+    @staticmethod
+    def failed(store: Store) -> tuple[Planned, Planned]:
+        one, two = (plan(store, pull_requests=2, agent=agent, name="both") for agent in ("one", "two"))
+        for step_id in one.ids():
+            fail_review(one, step_id)
+        return one, two
+
+    @staticmethod
+    def checked(store: Store, wanted: TrialFilter, *changed: Planned) -> Retriable:
+        with store.read() as connection:
+            chosen = choose_retries(connection, wanted)
+            planned = planned_builds(connection, [(each.sweep_id, each.build) for each in chosen])
+        asked: list[str] = []
+
+        def check(found: Sequence[PlannedBuild]) -> Compared:
+            asked.extend(each.build.build_id for each in found)
+            keys = [(each.sweep_id, each.build_id) for each in changed]
+            return Compared(refused={key: InputError("it is another build now") for key in keys if key[1] in asked})
+
+        return check_retries(chosen, planned, check)
+
+    def test_the_others_are_tried_again(self, store: Store) -> None:
+        """The refused trials are named by build with the reason, stay as they are, and the log says so."""
+        one, two = self.failed(store)
+        checked = self.checked(store, TrialFilter(sweep="both", failed=True), one)
+        assert {step.agent for step in checked.steps} == {"two"}
+        assert [(each.agent, each.build, each.reason) for each in checked.refused] == [
+            ("one", one.build_id, "it is another build now.")
+        ]
+        (done,) = do(store, retry, checked.steps, refused=checked.refused)
+        assert done.reason == "the agent one is another build now, so 2 of its trials stay as they are"
+        assert set(done.trials) == {step.trial for step in checked.steps}
+        assert sorted(one.state(step_id) for step_id in one.ids()) == ["failed", "failed", "ready", "ready"]
+        assert stored(store)[0] == done
+        assert two.sweep_id == one.sweep_id
+
+    def test_where_nothing_else_is_left_it_is_an_error(self, store: Store) -> None:
+        """One named trial, or a filter that leaves only trials of changed agents."""
+        one, two = self.failed(store)
+        first = TrialFilter(trial_ids=(one.trial(one.ids()[0]),))
+        for wanted, changed in ((first, (one,)), (TrialFilter(sweep="both", failed=True), (one, two))):
+            with pytest.raises(InputError, match="another build now"):
+                self.checked(store, wanted, *changed)
+
+    def test_judge_steps_of_a_changed_agent_are_tried_again(self, store: Store) -> None:
+        """No agent runs for them."""
+        planned = plan(store)
+        (step_id,) = planned.ids()
+        succeed(planned, step_id)
+        (match,) = planned.ids(Stage.MATCH)
+        assert fail(store, planned.take(match), reason="no model", retryable=False, limit=1)
+        checked = self.checked(store, TrialFilter(failed=True), planned)
+        assert ([step.stage for step in checked.steps], checked.refused) == (["match"], ())
+
+
+class TestPausedAgents:
+    def test_what_a_paused_agent_has_found_is_judged(self, store: Store) -> None:
+        """Its reviews wait; a message of its judge step that comes meanwhile is worked on. A paused sweep is not."""
+        planned = plan(store, pull_requests=2)
+        done, waiting = planned.ids()
+        succeed(planned, done)
+        (match,) = planned.ids(Stage.MATCH)
+        planned.pause_build(True)
+        planned.queue(waiting, match)
+        assert take(store, waiting, "w") is None
+        assert planned.state(waiting) == "ready"
+        taken = take(store, match, "w")
+        assert taken is not None
+        with store.read() as connection:
+            assert why_it_rests(connection, planned.sweep_id) is None
+        assert fail(store, taken, reason="no model", retryable=False, limit=1)
+        with store.read() as connection:
+            assert why_it_rests(connection, planned.sweep_id) == "agent minimal is paused (for a test)"
+        retry_all(store, TrialFilter(failed=True))
+        do(store, pause_sweep, planned.sweep_id)
+        planned.queue(match)
+        assert take(store, match, "w") is None
+        assert planned.state(match) == "ready"

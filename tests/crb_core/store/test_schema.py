@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -103,3 +105,20 @@ def test_a_store_of_an_earlier_version_is_brought_up_with_its_rows(tmp_path: Pat
         row = connection.execute(select(core(SweepRow))).one()
     assert (row.name, row.weight, row.concurrency) == ("old", 1.0, None)
     store.close()
+
+
+@pytest.mark.docker
+def test_many_open_an_empty_database_at_once(postgres_url: str) -> None:
+    """The processes of a new farm start together: one makes the tables, the others wait for it."""
+    begin = threading.Barrier(6)
+
+    def open_one(_: int) -> str | None:
+        begin.wait()
+        store = open_store(postgres_url)
+        try:
+            return stored_revision(store)
+        finally:
+            store.close()
+
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(open_one, range(6))) == [HEAD] * 6

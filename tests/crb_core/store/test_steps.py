@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import insert, select, update
-from sqlalchemy.exc import IntegrityError
 
 from crb_core.agent import Outcome
+from crb_core.errors import InputError
 from crb_core.store import Store
 from crb_core.store.judgments import add_judge_steps
 from crb_core.store.steps import (
@@ -222,12 +222,12 @@ class TestAttempts:
                     )
                 )
 
-        with pytest.raises(IntegrityError):
+        with pytest.raises(InputError, match="there already"):
             add(2, None)
-        with pytest.raises(IntegrityError):
+        with pytest.raises(InputError, match="there already"):
             add(1, "timeout")
         assert finish(store, taken, Outcome.SUCCEEDED) is StepState.DONE
-        with pytest.raises(IntegrityError):
+        with pytest.raises(InputError, match="there already"):
             add(2, "succeeded")
         assert planned.attempts(step_id) == [(1, "succeeded")]
 
@@ -347,7 +347,7 @@ class TestJudgeSteps:
 
         assert together(4, end).count(True) == 1
         assert len(planned.ids(Stage.SCORE)) == 1
-        with pytest.raises(IntegrityError), store.write() as connection:
+        with pytest.raises(InputError, match="there already"), store.write() as connection:
             add_step(connection, after=taken, stage=Stage.SCORE, judge_id=taken.judge_id)
 
     def test_failures_count_up_to_the_limit(self, store: Store) -> None:

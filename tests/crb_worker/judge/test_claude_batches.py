@@ -12,13 +12,16 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
+from crb_core.corpus import Corpus
 from crb_core.errors import InputError, UnavailableError
-from crb_core.store.judge_calls import calls
+from crb_core.store.judge_calls import calls, spending
 from crb_worker.judge.base import LaterError
+from crb_worker.judge.calls import BudgetError
 from crb_worker.judge.loopback import AnthropicServer, Cut, Fault, ReadingModel, Reply, text
 from crb_worker.judge.loopback.server import _Batch
 from crb_worker.judge.questions import AnswerError
-from tests.crb_worker.judge.claude_support import Desk, finding, golden
+from crb_worker.snapshot import Snapshot
+from tests.crb_worker.judge.claude_support import Desk, finding, golden, open_desk
 from tests.crb_worker.judge.test_claude_matcher import answer, reply, same
 
 CANDIDATES = [finding(f"c{number}", file=f"{number}.py") for number in range(3)]
@@ -109,6 +112,31 @@ def test_a_batch_that_is_not_accepted_costs_nothing(desk: Desk) -> None:
     with AnthropicServer(good, api_key="another") as server, pytest.raises(Exception, match="API key"):
         take(desk, server)
     assert [(row.outcome, row.reserved_usd) for row in desk.calls()] == [("invalid", None)] * 3
+
+
+def test_a_batch_that_would_pass_the_budget_is_not_handed_over(
+    tmp_path: Path, showcase_corpus: Corpus, ledger_snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of its requests fit or none is reserved: what is left of the budget is left to others."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key")
+    with open_desk(tmp_path, showcase_corpus, ledger_snapshot, max_cost_usd=0.2) as desk:
+        with AnthropicServer(good, batch_looks=0) as server:
+            with pytest.raises(BudgetError, match="A batch of 3 calls could cost"):
+                take(desk, server)
+            assert server.all_requests == []
+        assert desk.calls() == []
+        with desk.store.read() as connection:
+            assert spending(connection, desk.sweep_id).reserved_usd == 0
+
+
+@pytest.mark.parametrize("said", ["half \ud83d of it", "\ud800"])
+def test_an_answer_that_is_no_text_counts_as_none(desk: Desk, said: str) -> None:
+    """A lone surrogate could be stored and never be read again: the request goes into the next batch."""
+    broken = Reply([text(said)], usage=USAGE)
+    with AnthropicServer([good, lambda _: broken, good, good], batch_looks=0) as server:
+        found = judged_in_the_end(desk, server)
+    assert [record.golden for record in found] == [(0,), (1,), (2,)]
+    assert [row.outcome for row in desk.calls()] == ["answered", "server_error", "answered", "answered"]
 
 
 def test_sessions_of_the_classifier_go_in_waves(desk: Desk) -> None:

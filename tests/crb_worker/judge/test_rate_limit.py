@@ -130,6 +130,21 @@ def test_thirty_two_threads_share_it_fairly(limiters: Any) -> None:
     assert len(moments) <= 200 * (max(moments) - min(moments)) + 33
 
 
+def test_a_dead_worker_takes_its_places_with_it_and_no_more(limiters: Any) -> None:
+    """Sixteen of thirty-two threads die while they wait: the others keep their times, newcomers lose sixteen places."""
+    dead, alive = limiters(requests=600, tokens=3200)
+    first = dead.reserve(100)
+    slots = [(dead if number % 2 else alive).reserve(100) for number in range(31)]
+    mine = [slot.start - first.start for slot in slots[::2]]
+    assert mine == pytest.approx([0.1 + 0.2 * number for number in range(16)], abs=0.02)
+    # The minute is full with what was promised, also to the dead; it frees itself without anybody's help.
+    later = alive.reserve(100)
+    assert later.start - first.start == pytest.approx(60, abs=0.05)
+    for slot in slots[::2]:
+        alive.settle(slot, 100)
+    assert alive.reserve(100).start - later.start < 1
+
+
 def test_a_broker_that_is_away_is_said(tmp_path: Path) -> None:
     """Without the broker nobody knows what the others do, so the step is tried again later."""
     import redis

@@ -65,6 +65,7 @@ def tools(tmp_path: Path, showcase_corpus: Corpus) -> RepoTools:
         "caf\udce9.txt": ("100644", b"caf\xe9 latin\n"),
         "-n": ("100644", b"dash\n"),
         "*.py": ("100644", b"star\n"),
+        "x\nsrc/a.py": ("100644", b"three guards are here\n"),
     }
     base = commit(git, before, None)
     head = commit(git, after, base)
@@ -168,6 +169,20 @@ def test_odd_names_are_found_and_escaped(tools: RepoTools) -> None:
     assert "star" in said(tools, "read_file", path="*.py")
     assert "caf&#xDCE9;.txt" in said(tools, "list_files")
     assert "caf&#xDCE9; latin" in said(tools, "search", text="latin")
+
+
+def test_a_line_end_in_a_name_is_no_second_entry(tools: RepoTools) -> None:
+    """A file cannot be named so that its lines look like those of another one, nor a list longer than it is."""
+    assert "\nx&#xA;src/a.py:1: three guards are here\n" in said(tools, "search", text="three guards")
+    assert "\nx&#xA;src/a.py\n" in said(tools, "list_files", recursive=True)
+    assert said(tools, "read_file", path="x\nsrc/a.py").startswith('<file path="x&#xA;src/a.py"')
+
+
+def test_a_list_that_is_cut_says_so(tools: RepoTools, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where git says more than is kept, the count is a lower bound and the last name is whole."""
+    monkeypatch.setattr("crb_worker.judge.repo_tools.MAX_OUTPUT", 200)
+    shown = said(tools, "list_files", recursive=True)
+    assert 'count="at least 3' in shown or 'count="at least 2' in shown
 
 
 def test_list_files_lists_one_folder_or_all(tools: RepoTools) -> None:

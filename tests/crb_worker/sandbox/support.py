@@ -143,6 +143,8 @@ class Relay:
         self.path = path
         self._engine = "/var/run/docker.sock"
         self._connections: list[socket.socket] = []
+        #: Connections so far.
+        self.accepted = 0
         self._listener: socket.socket | None = None
         self.mend()
 
@@ -169,6 +171,7 @@ class Relay:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = listener.accept()
+                self.accepted += 1
                 engine = socket.socket(socket.AF_UNIX)
                 engine.connect(self._engine)
                 self._connections += [client, engine]

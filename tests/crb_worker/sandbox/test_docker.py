@@ -11,6 +11,7 @@ import tempfile
 import textwrap
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from crb_core.agent import Outcome, Secrets
 from crb_core.errors import InputError, UnavailableError
 from crb_worker.sandbox.contract import ATTEMPT_LABEL, FARM_LABEL, AttemptRequest, AttemptResult
 from crb_worker.sandbox.docker import DockerSandbox
+from crb_worker.sandbox.engine import Engine, EngineFailureError
 from tests.crb_worker.sandbox.support import EMPTY_REVIEW, FLOOD, Ground, Relay, build_image, with_secrets
 
 pytestmark = pytest.mark.docker
@@ -163,11 +165,11 @@ class TestHostileAgents:
         assert result.outcome in {Outcome.TIMEOUT, Outcome.NONZERO_EXIT}
         assert docker_ground.run(EMPTY_REVIEW).outcome is Outcome.SUCCEEDED
 
-    @pytest.mark.slow
-    def test_survives_a_gigabyte_on_stdout(self, docker_ground: Ground) -> None:
-        """The end of it is kept, marked as cut."""
+    @pytest.mark.parametrize("size", [24_000_000, pytest.param(1_000_000_000, marks=pytest.mark.thorough)])
+    def test_survives_a_flood_on_stdout(self, docker_ground: Ground, size: int) -> None:
+        """The end of it is kept, marked as cut, once the engine has thrown away log files, and of a gigabyte too."""
         result = docker_ground.run(
-            FLOOD + "| head -c 1000000000;" + EMPTY_REVIEW,
+            FLOOD + f"| head -c {size};" + EMPTY_REVIEW,
             log_mib=1,
             timeout_seconds=240,
         )
@@ -272,6 +274,26 @@ class TestEngineFailures:
         monkeypatch.delenv("DOCKER_HOST")
         shutil.rmtree(relay.path.parent)
 
+    def test_calls_share_a_connection(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Whatever they ask for; also after the engine was away, when the old one is of no use."""
+        relay = Relay(Path(tempfile.mkdtemp()) / "engine.sock")
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{relay.path}")
+        engine = Engine(1)
+        assert engine.api.ping()
+        for _ in range(2):
+            before = relay.accepted
+            for number in range(5):
+                with pytest.raises(EngineFailureError, match="No such container"):
+                    engine.inspect(f"crb-nothing-{number}")
+            assert relay.accepted - before <= 1
+            relay.cut()
+            with pytest.raises(EngineFailureError, match="cannot be reached"):
+                engine.inspect("crb-nothing")
+            relay.mend()
+        engine.close()
+        relay.cut()
+        shutil.rmtree(relay.path.parent)
+
     @pytest.mark.parametrize(
         ("lines", "said"),
         [
@@ -292,6 +314,95 @@ class TestEngineFailures:
         result = docker_ground.run(EMPTY_REVIEW, cpus=255.0)
         assert result.outcome is Outcome.ENGINE_ERROR
         assert "CPUs" in result.detail
+
+
+class TestAhead:
+    """A container is created before its slot is free, so that a slot only has to start it."""
+
+    @pytest.fixture
+    def waiting(self, docker_ground: Ground, engine: docker.APIClient) -> Iterator[Waiting]:
+        """An attempt whose container waits for the one slot, which another attempt holds."""
+        waiting = Waiting(docker_ground, engine)
+        yield waiting
+        waiting.close()
+
+    def test_the_wait_for_a_slot_is_no_part_of_the_review(self, waiting: Waiting) -> None:
+        """review_ms is create, start and wait, however much lies between the first two."""
+        while not waiting.has_waited(1000):
+            time.sleep(0.1)
+        waiting.free_the_slot()
+        result = waiting.result()
+        assert result.outcome is Outcome.SUCCEEDED
+        assert result.review_ms is not None
+        inside = sum(result.phases[name] for name in ("create", "start", "wait"))
+        assert inside <= result.review_ms < inside + result.phases["slot"]
+        assert result.concurrent == 1
+        assert waiting.ground.leftovers() == []
+
+    def test_a_container_that_was_tidied_up_is_made_again(self, waiting: Waiting) -> None:
+        """``docker container prune`` costs an attempt that waits nothing but another creation."""
+        waiting.engine.remove_container(waiting.created)
+        waiting.free_the_slot()
+        assert waiting.result().outcome is Outcome.SUCCEEDED
+        assert waiting.ground.leftovers() == []
+
+    def test_a_stopped_attempt_is_not_started(self, waiting: Waiting) -> None:
+        """It ends at once, without waiting for the slot, and its container goes."""
+        waiting.ground.sandbox.stop(waiting.second.attempt_id, Outcome.CANCELLED)
+        result = waiting.result()
+        assert (result.outcome, result.review_ms, result.exit_code) == (Outcome.CANCELLED, None, None)
+        assert "start" not in result.phases
+        waiting.free_the_slot()
+        assert waiting.ground.leftovers() == []
+
+
+class Waiting:
+    """Two attempts on a sandbox with one slot: the first runs until it is stopped, the second waits, created."""
+
+    def __init__(self, ground: Ground, engine: docker.APIClient) -> None:
+        self.ground, self.engine = ground, engine
+        ground.sandbox.resize(1)
+        script = '[ "$RB_ATTEMPT" = 1 ] && sleep 600; ' + EMPTY_REVIEW
+        self._first = ground.request(script)
+        self.second = replace(self._first, attempt_id=uuid.uuid4().hex, attempt_number=2)
+        self._results: list[AttemptResult] = []
+        self._threads = [threading.Thread(target=self._run, args=(each,)) for each in (self._first, self.second)]
+        self._threads[0].start()
+        container_of(engine, ground)
+        self._threads[1].start()
+        self.created = self._created()
+        self._since = time.monotonic()
+
+    def _run(self, request: AttemptRequest) -> None:
+        result = self.ground.sandbox.run(request)
+        if request is self.second:
+            self._results.append(result)
+
+    def _created(self) -> str:
+        filters = {"label": f"{ATTEMPT_LABEL}={self.second.attempt_id}", "status": "created"}
+        until = time.monotonic() + 60
+        while not (found := self.engine.containers(all=True, filters=filters)):
+            assert time.monotonic() < until, "no container was created ahead"
+            time.sleep(0.05)
+        return str(found[0]["Id"])
+
+    def has_waited(self, milliseconds: float) -> bool:
+        return (time.monotonic() - self._since) * 1000 > milliseconds
+
+    def free_the_slot(self) -> None:
+        self.ground.sandbox.stop(self._first.attempt_id, Outcome.CANCELLED)
+        self._threads[0].join(60)
+
+    def result(self) -> AttemptResult:
+        """What the second attempt came to."""
+        self._threads[1].join(60)
+        return self._results[0]
+
+    def close(self) -> None:
+        for request in (self._first, self.second):
+            self.ground.sandbox.stop(request.attempt_id, Outcome.CANCELLED)
+        for thread in self._threads:
+            thread.join(60)
 
 
 class TestCopies:

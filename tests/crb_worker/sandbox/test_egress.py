@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
@@ -13,6 +14,7 @@ import sys
 import textwrap
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from ipaddress import IPv4Network
@@ -21,13 +23,17 @@ from typing import Any
 
 import docker
 import pytest
+from docker.types import IPAMConfig, IPAMPool
 
 from crb_core.agent import Outcome
-from crb_worker.sandbox.contract import FARM_LABEL, AttemptResult
+from crb_worker.sandbox import egress_pool
+from crb_worker.sandbox.contract import FARM_LABEL, AttemptRequest, AttemptResult
 from crb_worker.sandbox.docker import DockerSandbox
-from crb_worker.sandbox.egress import declared_hosts
+from crb_worker.sandbox.egress import Egress, declared_hosts
 from crb_worker.sandbox.egress_parts import Lane, Subnets
+from crb_worker.sandbox.egress_pool import Lease
 from crb_worker.sandbox.engine import Engine, EngineFailureError
+from crb_worker.sandbox.images import Images
 from crb_worker.sandbox.pool_lock import POOL_LABEL
 from tests.crb_worker.sandbox.support import EMPTY_REVIEW, Ground, build_image
 from tests.egress_support import LABELS, NET, Internet, own_internet, require_egress_image
@@ -130,6 +136,9 @@ def tried(internet: Internet, python_image: str, tmp_path_factory: pytest.TempPa
         ("other port", "connect", "api.example.com:8443"),
         ("plain HTTP", "fetch", "http://api.example.com/"),
         ("GET of HTTPS", "ask", "GET https://api.example.com/ HTTP/1.1\r\nHost: api.example.com"),
+        ("plain HTTP elsewhere", "ask", "GET http://other.example.com/ HTTP/1.1\r\nHost: other.example.com"),
+        ("user in a URL", "ask", "GET https://somebody:word@api.example.com/ HTTP/1.1\r\nHost: api.example.com"),
+        ("user before a host", "connect", "somebody@api.example.com:443"),
         ("POST to 443", "ask", "POST http://api.example.com:443/ HTTP/1.1\r\nHost: a\r\nContent-Length: 0"),
         ("proxy's pages", "ask", "GET /squid-internal-mgr/info HTTP/1.1\r\nHost: x"),
         ("proxy's cache", "ask", "GET cache_object://localhost/info HTTP/1.0"),
@@ -203,8 +212,8 @@ REFUSED = [
     ("undeclared", "403", ("other.example.com", 443), "not_declared"),
     ("subdomain", "403", ("sub.api.example.com", 443), "not_declared"),
     ("suffix", "403", ("api.example.com.evil.org", 443), "not_declared"),
-    ("IPv6 literal", "403", ("[::1]", 443), "not_declared"),
-    ("loopback literal", "403", ("127.0.0.1", 3129), "not_declared"),
+    ("IPv6 literal", "403", ("[::1]", 443), "address"),
+    ("loopback literal", "403", ("127.0.0.1", 3129), "address"),
     ("plain port", "403", ("api.example.com", 80), "port"),
     ("other port", "403", ("api.example.com", 8443), "port"),
     ("ready", "403", ("ready.invalid", 443), "not_declared"),
@@ -227,7 +236,7 @@ class TestRefused:
         """Not even the address of a declared host, in any notation: whose name it has is not asked."""
         found, result = tried
         assert found[name] == "403"
-        assert (internet.server, 443, "not_declared") in refused(result)
+        assert (internet.server, 443, "address") in refused(result)
 
     @pytest.mark.parametrize("name", ["GET of HTTPS", "POST to 443", "proxy's pages", "proxy's cache", "forged mark"])
     def test_everything_but_a_tunnel_is_refused(self, tried: Any, name: str) -> None:
@@ -248,8 +257,24 @@ class TestRefused:
 
     def test_a_tunnel_carries_tls_only(self, tried: Any) -> None:
         """Anything else is cut before the host sees it."""
-        assert tried[0]["no TLS"].startswith("cut")
-        assert tried[0]["HTTP in a tunnel"].startswith("cut")
+        found, result = tried
+        assert found["no TLS"].startswith("cut")
+        assert found["HTTP in a tunnel"].startswith("cut")
+        assert ("api.example.com", 443, "not_tls") in refused(result)
+
+    @pytest.mark.parametrize("name", ["user in a URL", "user before a host"])
+    def test_a_user_in_a_url_is_named(self, tried: Any, name: str) -> None:
+        """It is neither a host that is not declared nor only plain HTTP; the name and the word are not shown."""
+        found, result = tried
+        assert found[name] == "403"
+        assert ("api.example.com", 443, "user_info") in refused(result)
+        assert "somebody" not in json.dumps([each.document() for each in result.refused_hosts])
+
+    def test_plain_http_to_an_undeclared_host_is_undeclared_first(self, tried: Any) -> None:
+        """HTTPS would not help."""
+        found, result = tried
+        assert found["plain HTTP elsewhere"] == "403"
+        assert ("other.example.com", 80, "not_declared") in refused(result)
 
     def test_a_server_name_forges_no_log_line(self, tried: Any) -> None:
         """Line breaks and blanks in what the agent sends stay inside one field."""
@@ -291,16 +316,16 @@ class TestRefused:
 class TestSeparation:
     def test_attempts_do_not_reach_each_other(self, net: Net, engine: docker.APIClient) -> None:
         """Neither directly nor through the proxy, which serves both."""
-        listen = "python3 -m http.server 443 --bind 0.0.0.0 & sleep 12; kill $!\n"
-        first = net.request(listen + EMPTY_REVIEW, egress=API)
+        first = net.request("exec python3 -m http.server 443 --bind 0.0.0.0\n", egress=API, timeout_seconds=120)
         thread = threading.Thread(target=net.sandbox.run, args=(first,))
         thread.start()
         address = _address(engine, first.attempt_id)
         found, result = net.tries(("directly", "direct", address), ("through the proxy", "connect", f"{address}:443"))
+        net.sandbox.stop(first.attempt_id, Outcome.CANCELLED)
         thread.join()
         assert found == {"directly": "unreachable", "through the proxy": "403"}
         assert len(proxies(engine, net)) == 1, "attempts of the same hosts share a proxy"
-        assert refused(result) == {(address, 443, "not_declared")}
+        assert refused(result) == {(address, 443, "address")}
 
     def test_hosts_are_of_one_build_only(self, net: Net, engine: docker.APIClient) -> None:
         """An attempt with other hosts has another proxy, in the same network where that is free."""
@@ -409,21 +434,109 @@ class TestPool:
         assert running == 1
         assert networks(engine, ground) == []
 
-    def test_a_pool_that_is_used_up_is_the_farm_s_fault(
-        self, internet: Internet, python_image: str, tmp_path: Path
+    def test_attempts_wait_for_a_network_and_not_in_a_slot(
+        self, internet: Internet, python_image: str, tmp_path: Path, engine: docker.APIClient
     ) -> None:
-        """An attempt that finds no free subnet fails as the farm's, with the setting to widen."""
+        """Of one network for four slots: who needs it waits, who needs none goes on, and a stopped one leaves."""
         ground = _ground(internet, python_image, tmp_path, subnets=IPv4Network("10.232.78.0/29"))
-        first = ground.request("sleep 6; " + EMPTY_REVIEW, egress=API)
-        thread = threading.Thread(target=ground.sandbox.run, args=(first,))
-        thread.start()
-        _address(docker.APIClient(version="auto"), first.attempt_id)
-        result = ground.run(EMPTY_REVIEW, egress=API)
-        thread.join()
+        results: dict[str, AttemptResult] = {}
+
+        def run(name: str, request: AttemptRequest) -> threading.Thread:
+            thread = threading.Thread(target=lambda: results.update({name: ground.sandbox.run(request)}))
+            thread.start()
+            return thread
+
+        has_it = ground.request("sleep 600; " + EMPTY_REVIEW, egress=API, timeout_seconds=600)
+        holding = run("has it", has_it)
+        _address(engine, has_it.attempt_id)
+        gives_up = ground.request(EMPTY_REVIEW, egress=API)
+        leaving = run("gives up", gives_up)
+        waiting = run("waits", ground.request(EMPTY_REVIEW, egress=API))
+        results["needs none"] = ground.run(EMPTY_REVIEW)
+        ground.sandbox.stop(gives_up.attempt_id, Outcome.CANCELLED)
+        leaving.join()
+        assert {name: each.outcome for name, each in results.items()} == {
+            "needs none": Outcome.SUCCEEDED,
+            "gives up": Outcome.CANCELLED,
+        }
+        ground.sandbox.stop(has_it.attempt_id, Outcome.CANCELLED)
+        holding.join()
+        waiting.join()
         ground.sandbox.close()
+        assert results["waits"].outcome is Outcome.SUCCEEDED
+        assert results["waits"].started_at > results["needs none"].started_at
+        assert results["waits"].phases["egress"] > results["waits"].phases.get("slot", 0)
+        assert results["gives up"].review_ms is None
+        assert ground.leftovers() == []
+
+    @pytest.mark.thorough
+    def test_two_processes_share_what_there_is(
+        self, internet: Internet, python_image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Two subnets are one for a process's proxies and one for its agents: each has them in turn."""
+        monkeypatch.setattr(egress_pool, "IDLE_SECONDS", 0.2)
+        shared: dict[str, Any] = {"subnets": IPv4Network("10.232.78.16/28"), "network": None, "addresses": {}}
+        grounds = []
+        for name in ("one", "two"):
+            (tmp_path / name).mkdir()
+            grounds.append(_ground(internet, python_image, tmp_path / name, **shared))
+        results: list[AttemptResult] = []
+
+        def run(ground: Net) -> None:
+            results.append(ground.run("sleep 1; " + EMPTY_REVIEW, egress=API))
+
+        threads = [threading.Thread(target=run, args=(ground,)) for ground in grounds]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for ground in grounds:
+            ground.sandbox.close()
+        assert [each.outcome for each in results] == [Outcome.SUCCEEDED] * 2
+
+    def test_subnets_that_nobody_of_ours_has_are_not_waited_for(
+        self, internet: Internet, python_image: str, tmp_path: Path, engine: docker.APIClient
+    ) -> None:
+        """Nothing would ever come free: the farm's fault, with the setting to change."""
+        pool = IPAMConfig(pool_configs=[IPAMPool(subnet="10.232.78.8/29")])
+        name = f"crb-tests-{uuid.uuid4().hex[:12]}"
+        engine.create_network(name, ipam=pool, internal=True, labels=LABELS)
+        try:
+            ground = _ground(internet, python_image, tmp_path, subnets=IPv4Network("10.232.78.8/29"))
+            result = ground.run(EMPTY_REVIEW, egress=API)
+            ground.sandbox.close()
+        finally:
+            engine.remove_network(name)
         assert result.outcome is Outcome.ENGINE_ERROR
-        assert result.detail == ("No subnet is free in 10.232.78.0/29 (CRB_EGRESS_SUBNETS): 1 of size /29 are in use.")
+        assert result.detail == ("No subnet is free in 10.232.78.8/29 (CRB_EGRESS_SUBNETS): 1 of size /29 are in use.")
         assert result.review_ms is None
+
+    def test_a_lane_that_nobody_uses_is_given_up(
+        self, net: Net, engine: docker.APIClient, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """So that others find a subnet; the next attempt has a new one."""
+        monkeypatch.setattr(egress_pool, "IDLE_SECONDS", 0.2)
+        net.tries(("declared", "connect", "api.example.com:443"))
+        until = time.monotonic() + 60
+        while networks(engine, net):
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        found, _ = net.tries(("declared", "connect", "api.example.com:443"))
+        assert found == {"declared": "200"}
+
+    def test_one_agent_cannot_take_all_connections(self, net: Net, engine: docker.APIClient) -> None:
+        """Connections that ask for nothing are limited too, so that others of the same proxy get through."""
+        crowd = net.request(_script((("crowd", "crowd", 2000, 4),)) + EMPTY_REVIEW, egress=API)
+        results: list[AttemptResult] = []
+        thread = threading.Thread(target=lambda: results.append(net.sandbox.run(crowd)))
+        thread.start()
+        _address(engine, crowd.attempt_id)
+        time.sleep(2)
+        found, _ = net.tries(("declared", "tls", "api.example.com:443", "api.example.com"))
+        thread.join()
+        assert found == {"declared": "served api.example.com/"}
+        open_, _, tried = json.loads(results[0].stdout)["crowd"].partition(" of ")
+        assert int(open_) <= 520 < int(tried.split(" ")[0])
 
     def test_the_pool_does_not_touch_the_engine_s_own(self, engine: docker.APIClient) -> None:
         """Thirty-one networks use up what an engine has by default; lanes come from our own subnets, 8,192 by default.
@@ -506,3 +619,61 @@ def test_hosts_are_those_of_egress_and_of_the_model_api(net: Net) -> None:
         update={"egress": ("b.example.com", "a.example.com"), "model_api_url": "https://a.example.com/v1"}
     )
     assert declared_hosts(changed) == ("a.example.com", "b.example.com")
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(900)
+def test_two_hundred_agents_have_networks_side_by_side(
+    internet: Internet, python_image: str, tmp_path: Path, engine: docker.APIClient
+) -> None:
+    """All at once: each has a network of its own; an agent in any of them reaches a proxy that knows it."""
+    ground = _ground(internet, python_image, tmp_path)
+    ours = Engine(8)
+    egress = Egress(ours, Images(ours), internet.options(subnets=IPv4Network("10.233.0.0/16")))
+    leases: list[Lease] = []
+    begun = time.monotonic()
+    try:
+        for _ in range(200):
+            lease = egress.lease(ground.farm, ground.workspace, API)
+            assert lease is not None
+            leases.append(lease)
+        print(f"{(time.monotonic() - begun) / len(leases):.3f} s a network")
+        assert len({lease.network for lease in leases}) == len({lease.address for lease in leases}) == 200
+        assert len(networks(engine, ground)) == 200
+        assert len(proxies(engine, ground)) == math.ceil(200 / egress_pool.LANES_PER_PROXY)
+        for number in (0, 100, 199):
+            _ask_in(engine, leases[number], python_image, f"host-{number}.example.org:443")
+        refused_hosts = {number: leases[number].refusals().hosts for number in (0, 1, 100, 198, 199)}
+        assert {number: [each.host for each in hosts] for number, hosts in refused_hosts.items()} == {
+            number: [f"host-{number}.example.org"] if number in {0, 100, 199} else [] for number in refused_hosts
+        }
+        begun = time.monotonic()
+    finally:
+        for lease in leases:
+            lease.release(reuse=True)
+        egress.close()
+        ours.close()
+    print(f"{(time.monotonic() - begun) / len(leases):.3f} s to remove one")
+    assert networks(engine, ground) == []
+
+
+def _ask_in(engine: docker.APIClient, lease: Lease, image: str, target: str) -> None:
+    """One container in a lane asks its proxy for a tunnel."""
+    asks = (
+        f'exec 3<>/dev/tcp/{lease.proxy_address.replace(":", "/")}; printf "CONNECT {target} HTTP/1.1\\r\\n\\r\\n" >&3'
+    )
+    container = engine.create_container(
+        image,
+        entrypoint=["bash", "-c", f"{asks}; head -n 1 <&3"],
+        labels=LABELS,
+        host_config=engine.create_host_config(network_mode=lease.network),
+        networking_config={
+            "EndpointsConfig": {lease.network: engine.create_endpoint_config(ipv4_address=lease.address)}
+        },
+    )["Id"]
+    try:
+        engine.start(container)
+        engine.wait(container, timeout=60)
+        assert b" 403 " in engine.logs(container)
+    finally:
+        engine.remove_container(container, force=True)

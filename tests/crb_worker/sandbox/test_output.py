@@ -16,7 +16,15 @@ from hypothesis import strategies as st
 from crb_core.agent import Outcome
 from crb_core.finding import CandidateFinding
 from crb_core.pull_request import PullRequest
-from crb_worker.sandbox.output import MAX_FINDINGS, OutputError, Review, read_findings_file, validate_findings
+from crb_worker.sandbox.output import (
+    MAX_FINDINGS,
+    MAX_VALUES,
+    OutputError,
+    Review,
+    read_findings_file,
+    require_few_values,
+    validate_findings,
+)
 
 HEAD, BASE = "a" * 40, "b" * 40
 PULL_REQUEST = PullRequest(
@@ -302,3 +310,16 @@ class TestReading:
         with pytest.raises(OutputError) as caught:
             read_findings_file(tmp_path / "out", 100)
         assert caught.value.outcome is Outcome.OUTPUT_INVALID
+
+
+@pytest.mark.parametrize("values", [b"[],", b"{},", b"1,"])
+def test_more_values_than_memory_is_there_for_are_refused_unparsed(values: bytes) -> None:
+    """A file of 64 MiB could hold twenty million."""
+    with pytest.raises(OutputError, match="more than 2000000 values") as caught:
+        require_few_values(b"[" + values * (MAX_VALUES + 1))
+    assert caught.value.outcome is Outcome.OUTPUT_TOO_LARGE
+
+
+def test_commas_in_messages_are_no_values() -> None:
+    """However many, and whatever stands before a quotation mark."""
+    require_few_values(b'{"message": "' + b',[{\\"' * MAX_VALUES + b'"}')

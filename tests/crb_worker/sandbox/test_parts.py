@@ -7,7 +7,9 @@ import subprocess
 import sys
 import textwrap
 import threading
+import tracemalloc
 from collections.abc import Callable
+from ipaddress import IPv4Network
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ import urllib3
 
 from crb_core.agent import Outcome
 from crb_worker.sandbox.control import Control
+from crb_worker.sandbox.egress_parts import Subnets
 from crb_worker.sandbox.engine import engine_milliseconds, is_read_timeout
 from crb_worker.sandbox.folder import TooDeepError, copy_tree, disk_usage, remove_tree
 from crb_worker.sandbox.images import repository_of
@@ -67,6 +70,18 @@ class TestTail:
     def test_knows_when_the_driver_may_have_dropped_lines(self, data: bytes, lost: bool) -> None:
         """Short lines and control characters fill the driver's files faster than text."""
         assert may_have_lost_lines([data, b""], 1024 * 1024) is lost
+
+    def test_a_stream_of_single_bytes_takes_no_more_room(self) -> None:
+        """An agent decides how large the pieces are; forty bytes of the worker's memory for each would be a way in."""
+        tail = Tail(50_000)
+        tracemalloc.start()
+        try:
+            tail.extend(b"\n" for _ in range(60_000))
+            used, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert tail.data() == b"\n" * 50_000
+        assert used < 500_000
 
 
 class TestFolder:
@@ -227,3 +242,19 @@ class TestEngineFacts:
     def test_splits_references(self, reference: str, repository: str) -> None:
         """A port is not a tag."""
         assert repository_of(reference) == repository
+
+
+@pytest.mark.parametrize(
+    ("networks", "left"),
+    [
+        ((), 4),
+        (("10.9.0.8/29",), 3),
+        (("10.9.0.0/30", "10.9.0.4/30", "10.9.0.9/32"), 2),
+        (("10.9.0.0/28",), 2),
+        (("10.0.0.0/8",), 0),
+        (("10.9.1.0/24", "fd00::/64", "", "nonsense"), 4),
+    ],
+)
+def test_subnets_that_networks_of_others_leave(networks: tuple[str, ...], left: int) -> None:
+    """A subnet that is touched in part is not left, and counts once."""
+    assert Subnets(IPv4Network("10.9.0.0/27")).left_by(networks) == left

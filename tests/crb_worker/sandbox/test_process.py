@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -56,6 +57,23 @@ def test_dies_with_its_farm(process_ground: Ground) -> None:
     next_start = ProcessSandbox(agents=IMAGES, workspace=second / "attempts")
     assert len(next_start.reap(process_ground.farm, ())) == 1
     assert list((second / "attempts").iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting something that cannot be removed needs root")
+def test_a_teardown_that_fails_does_not_hide_how_the_agent_ended(process_ground: Ground) -> None:
+    """Its exit code and its output are the attempt's; what could not be removed is removed by the next reaping."""
+    script = 'mkdir "$RB_REPO/busy" && mount -t tmpfs none "$RB_REPO/busy" && echo why >&2; exit 3'
+    try:
+        result = process_ground.run(script)
+    finally:
+        left = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+        busy = [path for path in left if path.startswith(f"{process_ground.root}/")]
+        for path in busy:
+            subprocess.run(["umount", path], check=True)
+    if not busy:
+        pytest.skip("this user may not mount")
+    assert (result.outcome, result.exit_code, result.stderr) == (Outcome.NONZERO_EXIT, 3, b"why\n")
+    assert len(process_ground.sandbox.reap(process_ground.farm, ())) == 1
 
 
 def test_runs_bundled_agents_only() -> None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from crb_worker.sandbox.refusals import Refusals, RefusedHost, pausing_refusals, read_refusals, refusal_sentence
+from crb_worker.sandbox.refusals import (
+    LOG_REASONS,
+    Refusals,
+    RefusedHost,
+    pausing_refusals,
+    read_refusals,
+    refusal_sentence,
+)
 
 ME, OTHER = "10.231.0.3", "10.231.0.4"
 
@@ -82,3 +89,49 @@ def test_a_name_that_does_not_resolve_pauses_nothing() -> None:
     found = read_refusals([line("unresolved", "a.example.com:443"), line("too_many", "a.example.com:443")], ME)
     assert len(found.hosts) == 2
     assert pausing_refusals(found.hosts) == ""
+
+
+DECLARED = ("a.example.com", "inside.example.com")
+
+
+@pytest.mark.parametrize(
+    ("logged", "why"),
+    [
+        (line("not_https", "http://a.example.com/"), "not_https"),
+        (line("not_https", "http://A.Example.com./x"), "not_https"),
+        (line("not_https", "http://a.example.com:8443/"), "not_https"),
+        (line("not_https", "http://b.example.com/"), "not_declared"),
+        (line("port", "a.example.com:8443"), "port"),
+        (line("user_info", "https://a.example.com/"), "user_info"),
+        (line("not_https", "http://user:word@a.example.com/"), "user_info"),
+        (line("not_declared", "user@a.example.com:443"), "user_info"),
+        (line("not_declared", "a.example.com@b.example.com:443"), "not_declared"),
+        (line("not_declared", "http://b.example.com/@a.example.com"), "not_declared"),
+        (line("not_declared", "10.1.2.3:443"), "address"),
+        (line("not_https", "http://10.1.2.3/"), "address"),
+        (line("not_declared", "167838211:443"), "address"),
+        (line("not_declared", "0x0a010203:443"), "address"),
+        (line("not_declared", "%5B2001:db8::1%5D:443"), "address"),
+        (line("not_declared", "[::ffff:10.1.2.3]:443"), "address"),
+        (line("not_declared", "fe80.example.com:443"), "not_declared"),
+        (line("not_declared", "1.2.3.4.example.com:443"), "not_declared"),
+        (line("inside", "inside.example.com:443"), "inside"),
+        (line("unresolved", "a.example.com:443"), "unresolved"),
+        (line("server_name", "a.example.com:443", "b.example.com"), "server_name"),
+        (line("server_name", "a.example.com:443"), "not_tls"),
+        (line("not_tls", "a.example.com:443"), "not_tls"),
+        (line("not_https", "cache_object://localhost/info"), "not_https"),
+        (line("not_https", "error:invalid-request"), "not_https"),
+    ],
+)
+def test_the_reason_is_the_one_that_helps(logged: str, why: str) -> None:
+    """Not "not declared" for a declared host, and that first for one that nothing else would help."""
+    (found,) = read_refusals([logged], ME, declared=DECLARED).hosts
+    assert found.why == why
+
+
+def test_every_reason_but_two_pauses() -> None:
+    """What another trial would meet as well."""
+    lines = [line(why, f"{number}.example.com:443") for number, why in enumerate(LOG_REASONS)]
+    text = [pausing_refusals([each]) for each in read_refusals(lines, ME).hosts]
+    assert [why for why, said in zip(LOG_REASONS, text, strict=True) if not said] == ["unresolved", "too_many"]

@@ -2,10 +2,12 @@
 
 import json
 import os
+import resource
 import socket
 import ssl
 import struct
 import sys
+import time
 import urllib.error
 import urllib.request
 from urllib.parse import urlsplit
@@ -99,6 +101,28 @@ def direct(address: str, port: int = 443) -> str:
         except OSError:
             return "unreachable"
         return "connected"
+
+
+def crowd(count: int, seconds: float) -> str:
+    """Connections to the proxy that ask for nothing, held for a while."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    held = []
+    try:
+        for _ in range(count):
+            held.append(proxy())
+    except OSError as error:
+        print(f"no more after {len(held)}: {error}", file=sys.stderr)
+    time.sleep(seconds)
+    open_ = 0
+    for each in held:
+        each.setblocking(False)
+        try:
+            open_ += each.recv(1) != b""
+        except BlockingIOError:
+            open_ += 1
+        except OSError:
+            pass
+    return f"{open_} of {len(held)} are open"
 
 
 def resolve(name: str) -> str:

@@ -16,6 +16,7 @@ import output  # noqa: F401
 import planted  # noqa: F401
 import processes  # noqa: F401
 import rights  # noqa: F401
+import sidesteps  # noqa: F401
 import text  # noqa: F401
 from acts import ATTACKS
 
