@@ -93,9 +93,23 @@ def _process(sources: Sequence[AgentSource], reason: str | None) -> ResolvedBuil
     return ResolvedBuilds(runner="process", reason=reason, builds=tuple(builds))
 
 
+def _private_names(reference: str, image_id: str, digest: str | None) -> tuple[str, str | None]:
+    """Reference and repository digest of a private image: the reference can be pulled by, the digest names no place."""
+    if digest is None:
+        # It was never pulled, so no other machine can have it by that name either.
+        return image_id, None
+    bare = digest.rpartition("@")[2]
+    name, at, _ = reference.partition("@")
+    head, slash, last = name.rpartition("/")
+    repository = name if at else head + slash + last.partition(":")[0]
+    return f"{repository}@{bare}", bare
+
+
 def resolved_build(source: AgentSource, runner: str, reference: str, image_id: str, digest: str | None) -> AgentBuild:
-    """The build of an agent whose image is known."""
+    """The build of an agent whose image is known; of a private image it does not say in which registry that is."""
     manifest = source.manifest
+    if manifest.image is not None and manifest.image_visibility == "private":
+        reference, digest = _private_names(reference, image_id, digest)
     return AgentBuild.model_validate(
         {
             "agent": manifest.name,

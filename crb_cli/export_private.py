@@ -1,4 +1,4 @@
-"""What must not leave this machine with an export: its folders, and the values of secrets that it knows."""
+"""What must not leave this machine with an export: its folders, secrets that it knows, where private images lie."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAMED = re.compile(r"(API_?KEY|TOKEN|SECRET|PASSWORD)", re.IGNORECASE)
 
 
 def private_of(settings: Settings, builds: Iterable[AgentBuild]) -> Private:
-    """The folders of this farm, and the secrets that the builds declare or the environment names as such."""
+    """The folders of this farm, secrets that builds declare or the environment names as such, and private images."""
     from crb_core.formats.archive_private import Private
 
     builds = list(builds)
@@ -33,4 +33,7 @@ def private_of(settings: Settings, builds: Iterable[AgentBuild]) -> Private:
             file = settings.secrets_folder / path.lstrip("/")
             if file.is_file():
                 secrets.add(file.read_text(encoding="utf-8", errors="replace").strip())
-    return Private.of_process(settings.home_folder, secrets)
+    images = {
+        name for build in builds if build.is_image_private for name in (build.image, build.image.partition("@")[0])
+    }
+    return Private.of_process(settings.home_folder, secrets, images)

@@ -161,6 +161,7 @@ class AgentManifest(Record):
     provider: Name | None = None
     #: An image reference; absent when the folder's Dockerfile is to be built.
     image: str | None = None
+    #: ``private``: its digest may be published with results, where it lies may not.
     image_visibility: Literal["public", "private"] = "public"
     #: ``replay`` marks an agent that replays recorded reviews; tables say so and it cannot be submitted.
     kind: Literal["reviewer", "replay"] = "reviewer"
@@ -231,7 +232,8 @@ class AgentBuild(Record):
     """What was measured: agent, image digest, resolved configuration, limits, runner and adapter.
 
     ``image_id`` is the engine's id of the image that ran (``sha256:...``) or, for the process runner, the SHA-256 of
-    the agent's folder; ``repo_digest`` is the registry's, absent for images that were never pulled.
+    the agent's folder; ``repo_digest`` is the registry's, absent for images that were never pulled. Of a private image
+    it is the digest alone, without the repository; ``image``, which says where that is, never leaves the farm.
     """
 
     agent: str
@@ -255,6 +257,16 @@ class AgentBuild(Record):
     def isolated(self) -> bool:
         """Whether a container stood between the agent and the host."""
         return self.runner in RUNNERS and RUNNERS[self.runner].isolated
+
+    @property
+    def is_image_private(self) -> bool:
+        """Whether nobody outside may learn where its image lies."""
+        return self.repo_digest is not None and self.repo_digest.startswith("sha256:")
+
+    @property
+    def published(self) -> AgentBuild:
+        """The build as an archive holds it: of a private image the id stands for the reference. It has the same id."""
+        return self.model_copy(update={"image": self.image_id}) if self.is_image_private else self
 
     @property
     def configuration_fingerprint(self) -> str:

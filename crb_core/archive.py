@@ -260,7 +260,9 @@ class _Exporter:
             for build in self._builds.values():
                 lines.add(
                     BuildRecord(
-                        build_id=build.build_id, configuration_fingerprint=build.configuration_fingerprint, build=build
+                        build_id=build.build_id,
+                        configuration_fingerprint=build.configuration_fingerprint,
+                        build=build.published,
                     ).model_dump(mode="json")
                 )
 

@@ -23,6 +23,8 @@ BODY = "crb.body"
 MAX_CLIENTS = 10_000
 #: What is computed from a whole sweep. Everything else is some rows, a blob or a file of ours.
 _EXPENSIVE = ("/leaderboard", "/compare", "/pictures", "/api/v1/leaderboard", "/api/v1/compare", "/judges/")
+#: How much the newest turn counts in the mean seconds of a turn.
+_NEWEST = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +42,8 @@ class LimitRules:
     #: Requests that compute from a whole sweep at once, and how many more may wait for their turn.
     expensive: int = 4
     waiting: int = 256
+    #: Seconds that a request would wait for its turn above which it is refused at once: people have gone by then.
+    patience_seconds: float = 20.0
 
 
 LIMITS = LimitRules()
@@ -84,6 +88,8 @@ class Limits:
         self._rates = Buckets(rules.per_second, rules.burst, clock)
         self._turns = asyncio.Semaphore(rules.expensive)
         self._waiting = 0
+        self._clock = clock
+        self._turn_seconds = 0.0
         self._late: set[asyncio.Task[None]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -128,23 +134,40 @@ class Limits:
             error = InputError(f"The body did not come within {self.rules.body_seconds:g} s")
             raise _RefusedError(408, error) from None
 
+    @property
+    def _expected_wait(self) -> float:
+        """Seconds until a request that comes now has its turn, as the last ones went."""
+        return (self._waiting + 1) * self._turn_seconds / self.rules.expensive if self._turns.locked() else 0.0
+
+    async def _busy(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # Half of those before it will have gone by then.
+        wait = min(60, max(2, math.ceil(self._expected_wait / 2)))
+        error = UnavailableError("The server is busy with other leaderboards", remedy=f"Ask again in {wait} s")
+        await refuse(scope, receive, send, 503, error, {"retry-after": str(wait)})
+
     async def _in_turn(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._turns.locked() and self._waiting >= self.rules.waiting:
-            error = UnavailableError("The server is busy with other leaderboards", remedy="Ask again in a moment")
-            await refuse(scope, receive, send, 503, error, {"retry-after": "2"})
+        is_full = self._turns.locked() and self._waiting >= self.rules.waiting
+        if is_full or self._expected_wait > self.rules.patience_seconds:
+            await self._busy(scope, receive, send)
             return
         self._waiting += 1
         try:
             async with asyncio.timeout(self.rules.answer_seconds):
                 await self._turns.acquire()
         except TimeoutError:
-            error = UnavailableError("The server is busy with other leaderboards", remedy="Ask again in a moment")
-            await refuse(scope, receive, send, 503, error, {"retry-after": "2"})
+            await self._busy(scope, receive, send)
             return
         finally:
             self._waiting -= 1
+        began = self._clock()
+
+        def over() -> None:
+            took = self._clock() - began
+            self._turn_seconds += (took - self._turn_seconds) * (_NEWEST if self._turn_seconds else 1.0)
+            self._turns.release()
+
         # A request that is late keeps its turn until its work is really over.
-        await self._in_time(scope, receive, send, self._turns.release)
+        await self._in_time(scope, receive, send, over)
 
     async def _in_time(self, scope: Scope, receive: Receive, send: Send, after: Callable[[], None]) -> None:
         begun = asyncio.get_running_loop().create_future()
@@ -218,4 +241,4 @@ def client_key(scope: Scope) -> str:
 
 
 def _is_expensive(path: str) -> bool:
-    return path == "/" or path.startswith(_EXPENSIVE) or "/rows/" in path
+    return path == "/" or path.startswith(_EXPENSIVE) or "/rows/" in path or "/pull-requests/" in path

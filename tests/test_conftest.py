@@ -63,6 +63,7 @@ def test_a_skipped_docker_test_is_a_failure_when_docker_is_required(tmp_path: Pa
     assert "CRB_REQUIRE_DOCKER is set, but this test was skipped: Skipped: the base image is missing" in required
 
 
+@pytest.mark.thorough
 def test_without_an_engine_docker_tests_are_skipped_or_fail(tmp_path: Path) -> None:
     """The reason names the engine; with CRB_REQUIRE_DOCKER=1 all four are errors."""
     nobody = {"DOCKER_HOST": f"unix://{tmp_path}/nobody.sock"}

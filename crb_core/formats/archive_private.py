@@ -1,4 +1,4 @@
-"""What must not leave the exporting machine: where its folders are, and the values of secrets."""
+"""What must not leave the exporting machine: where its folders and private images are, and the values of secrets."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ __all__ = ["Private"]
 
 _GONE = "<folder of the exporting machine>"
 _HIDDEN = "<secret>"
+_UNSAID = "<private image>"
 #: Where a system's own packages are: names nobody, and stands in many a message.
 _NOT_PRIVATE = frozenset({"/", ".", "/usr", "/usr/local"})
 #: A value shorter than this is no usable secret and may occur anywhere.
@@ -19,9 +20,9 @@ _MIN_SECRET = 8
 
 
 class Private:
-    """What must not leave the exporting machine: folders by path, and values of secrets."""
+    """What must not leave the exporting machine: folders by path, values of secrets, and names of private images."""
 
-    def __init__(self, folders: Iterable[Path], secrets: Iterable[str] = ()) -> None:
+    def __init__(self, folders: Iterable[Path], secrets: Iterable[str] = (), images: Iterable[str] = ()) -> None:
         paths = {str(path) for folder in folders for path in (folder, folder.resolve())}
         # Longest first, so that a folder inside another is replaced as a whole.
         usable = sorted((path for path in paths if path not in _NOT_PRIVATE), key=len, reverse=True)
@@ -30,16 +31,20 @@ class Private:
         )
         self._folder_bytes = re.compile(self._folders.pattern.encode())
         self._secrets = sorted({value for value in secrets if len(value) >= _MIN_SECRET}, key=len, reverse=True)
+        # Longest first, so that a digest goes with its repository.
+        self._images = sorted(set(images), key=len, reverse=True)
 
     @classmethod
-    def of_process(cls, home: Path, secrets: Iterable[str] = ()) -> Private:
+    def of_process(cls, home: Path, secrets: Iterable[str] = (), images: Iterable[str] = ()) -> Private:
         """The folders of this farm, this installation and its interpreter."""
-        return cls((home, Path(sys.prefix), Path(__file__).resolve().parents[2]), secrets)
+        return cls((home, Path(sys.prefix), Path(__file__).resolve().parents[2]), secrets, images)
 
     def text(self, text: str) -> str:
-        """``text`` with folders and secrets replaced."""
+        """``text`` with folders, secrets and private images replaced."""
         for value in self._secrets:
             text = text.replace(value, _HIDDEN)
+        for name in self._images:
+            text = text.replace(name, _UNSAID)
         return self._folders.sub(_GONE, text)
 
     def value(self, value: Any) -> Any:
@@ -60,4 +65,5 @@ class Private:
 
     def is_in(self, data: bytes) -> bool:
         """Whether a blob holds any of it."""
-        return any(value.encode() in data for value in self._secrets) or bool(self._folder_bytes.search(data))
+        hidden = (*self._secrets, *self._images)
+        return any(value.encode() in data for value in hidden) or bool(self._folder_bytes.search(data))

@@ -50,6 +50,10 @@ STATES = ("matched", "intended", "novel", "false positive", "unclassified", "unm
 
 #: Many-to-many links of one judgment: candidate to (golden, probability, reasoning).
 _Links = Mapping[int, Sequence[tuple[int, float | None, str | None]]]
+#: What a judgment says: its links, and by candidate the label.
+_Answers = tuple[_Links, Mapping[int, dict[str, Any]]]
+#: Judgments that one statement names.
+_AT_ONCE = 1000
 
 
 def pull_request_record(connection: Connection, sweep_id: str, key: str, judge_id: str) -> dict[str, Any] | None:
@@ -100,6 +104,7 @@ def pull_request_record(connection: Connection, sweep_id: str, key: str, judge_i
         )
     }
     problems = trial_problems(connection, sweep_id, judge_id)
+    answers = _answers(connection, [each["id"] for each in judged.values()])
     return {
         "pull_request": PullRequest.model_validate(row.document).model_dump(mode="json", by_alias=True),
         "protocol": row.protocol,
@@ -122,7 +127,7 @@ def pull_request_record(connection: Connection, sweep_id: str, key: str, judge_i
                 "review_ms": _succeeded(reviewed.get(trial.id, []), "review_ms"),
                 "evidence": _succeeded(reviewed.get(trial.id, []), "evidence") or {},
                 **_under_judge(
-                    connection,
+                    answers,
                     key,
                     row.protocol,
                     golden,
@@ -155,7 +160,7 @@ def shown_diffs(connection: Connection, sweep_id: str, key: str) -> tuple[PullRe
 
 
 def _under_judge(
-    connection: Connection,
+    answers: Mapping[int, _Answers],
     key: str,
     protocol: str,
     golden: Sequence[GoldenFinding],
@@ -165,7 +170,7 @@ def _under_judge(
 ) -> dict[str, Any]:
     """``scored``, ``problem``, ``candidates`` and the coverage of golden findings of one trial under one judge."""
     scored = judgment is not None and judgment["scored_at"] is not None
-    links, labels = _answers(connection, judgment["id"]) if judgment is not None else ({}, {})
+    links, labels = answers[judgment["id"]] if judgment is not None else ({}, {})
     claimed, intended = _claimed(protocol, golden, found, links) if scored else ({}, {})
     claimants = {place: candidate for candidate, place in (claimed | intended).items()}
     by: dict[int, list[int]] = defaultdict(list)
@@ -268,23 +273,27 @@ def _claimed(
     return {}, {}
 
 
-def _answers(connection: Connection, judgment_id: int) -> tuple[_Links, dict[int, dict[str, Any]]]:
-    links: dict[int, list[tuple[int, float | None, str | None]]] = {}
-    for row in connection.execute(
-        select(correspondences)
-        .where(correspondences.c.judgment_id == judgment_id)
-        .order_by(correspondences.c.candidate, correspondences.c.golden)
-    ):
-        links.setdefault(row.candidate, []).append((row.golden, row.probability, row.reasoning))
-    labels = {
-        row.candidate: Classification(candidate=row.candidate, label=row.document).label.model_dump(mode="json")
+def _answers(connection: Connection, judgment_ids: Sequence[int]) -> dict[int, _Answers]:
+    """By judgment its links and labels, read together: a statement for each of hundreds took most of a page's time."""
+    links: dict[int, dict[int, list[tuple[int, float | None, str | None]]]] = {each: {} for each in judgment_ids}
+    labels: dict[int, dict[int, dict[str, Any]]] = {each: {} for each in judgment_ids}
+    for start in range(0, len(judgment_ids), _AT_ONCE):
+        some = judgment_ids[start : start + _AT_ONCE]
+        for row in connection.execute(
+            select(correspondences)
+            .where(correspondences.c.judgment_id.in_(some))
+            .order_by(correspondences.c.judgment_id, correspondences.c.candidate, correspondences.c.golden)
+        ):
+            found = links[row.judgment_id].setdefault(row.candidate, [])
+            found.append((row.golden, row.probability, row.reasoning))
         for row in connection.execute(
             select(classifications)
-            .where(classifications.c.judgment_id == judgment_id)
-            .order_by(classifications.c.candidate)
-        )
-    }
-    return links, labels
+            .where(classifications.c.judgment_id.in_(some))
+            .order_by(classifications.c.judgment_id, classifications.c.candidate)
+        ):
+            label = Classification(candidate=row.candidate, label=row.document).label
+            labels[row.judgment_id][row.candidate] = label.model_dump(mode="json")
+    return {each: (links[each], labels[each]) for each in judgment_ids}
 
 
 def _golden(connection: Connection, pull_request_id: int) -> list[GoldenFinding]:

@@ -109,6 +109,8 @@ def decoded(answer: ModelAnswer, model: type[T]) -> T:
         value = load_json(text.encode("utf-8", "surrogatepass"), "the answer", max_bytes=_MAX_ANSWER_BYTES)
     except InputError as error:
         raise UnusableError([f"It is not one JSON value: {error.problem}."]) from None
+    if _holds_nul(value):
+        raise UnusableError(["It holds a NUL character, which no text can keep."])
     try:
         # Through JSON, so that enumerations are read strictly and yet from text.
         return model.model_validate_json(json.dumps(value))
@@ -118,6 +120,14 @@ def decoded(answer: ModelAnswer, model: type[T]) -> T:
             field = ".".join(str(part) if isinstance(part, int) else str(part)[:60] for part in detail["loc"])
             problems.append(f"{field or 'The answer'}: {detail['msg']}.")
         raise UnusableError(problems) from None
+
+
+def _holds_nul(value: Any) -> bool:
+    if isinstance(value, str):
+        return "\0" in value
+    if isinstance(value, dict):
+        return any(_holds_nul(each) for each in value.values())
+    return isinstance(value, list) and any(map(_holds_nul, value))
 
 
 def settled(

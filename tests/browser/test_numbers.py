@@ -161,8 +161,13 @@ def _duration(row: dict[str, Any]) -> str:
     return seconds(mean) + (f" ±{seconds(std)}" if mean is not None and std is not None else "")
 
 
+def _charge(row: dict[str, Any]) -> str:
+    mean = row["charge"]["mean_usd"]
+    return "–" if mean is None else f"{number(mean, 4)} observed"
+
+
 def expected_findings(board: dict[str, Any], basis: str) -> list[list[str]]:
-    """Rank, agent and build, every metric of the basis, trials, seconds, letters: what the document says."""
+    """Rank, agent and build, every metric of the basis, trials, seconds, charge, letters: what the document says."""
     names = [f"{basis}_precision", f"{basis}_recall", f"{basis}_f"]
     names += ["novel_tp_yield"] if basis == "augmented" else []
     rows = []
@@ -178,6 +183,7 @@ def expected_findings(board: dict[str, Any], basis: str) -> list[list[str]]:
                 *(_metric(row, name) for name in names),
                 trials,
                 _duration(row),
+                _charge(row),
                 row["letters"] or "",
             ]
         )

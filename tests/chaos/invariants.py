@@ -86,7 +86,10 @@ def left_in_engine(farm: str, engine: str | None) -> list[str]:
     ours = {"label": f"crb.farm={farm}"}
     try:
         return [
-            *(f"container {thing.name}" for thing in client.containers.list(all=True, filters=ours)),
+            *(
+                f"container {thing.name}"
+                for thing in client.containers.list(all=True, filters=ours, ignore_removed=True)
+            ),
             *(f"volume {thing.name}" for thing in client.volumes.list(filters=ours)),
             *(f"network {thing.name}" for thing in client.networks.list(filters=ours)),
         ]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +12,7 @@ from benchmarks.filled_sweep import fill
 from crb_core.settings import Settings
 from crb_core.store import open_store
 from crb_web.app import create_app
+from tests.browser.stores import shared_home
 from tests.crb_core.archived import make_store
 
 
@@ -43,29 +41,11 @@ def client_of(home: Path, **options: Any) -> TestClient:
 
 @pytest.fixture(scope="session")
 def showcase(tmp_path_factory) -> Path:
-    """A home with a real sweep: four agents on the smoke part of the showcase corpus, three judges, one with calls."""
-    folder: Path = tmp_path_factory.mktemp("showcase")
-    arguments = (
-        "demo",
-        "--runner",
-        "process",
-        "--subset",
-        "smoke",
-        "--rounds",
-        "2",
-        "--judge",
-        "claude",
-        "--fake-model",
-    )
-    subprocess.run(
-        [sys.executable, "-m", "crb_cli", *arguments, "--json"],
-        env=os.environ | {"CRB_HOME": str(folder)},
-        cwd=folder,
-        check=True,
-        capture_output=True,
-        timeout=600,
-    )
-    return folder
+    """A home whose newest sweep is a real one: agents on the smoke part of the showcase corpus, three judges.
+
+    It is the one that the browser tests show, made once for all processes of a run.
+    """
+    return shared_home(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")

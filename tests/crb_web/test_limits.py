@@ -225,3 +225,34 @@ def test_an_answer_may_take_longer_than_a_head():
         while piece := connection.recv(1000):
             received += piece
         assert received.endswith(b"ok")
+
+
+def test_who_would_wait_too_long_is_told_at_once_when_to_come_again():
+    """By how long turns took lately, not by how many wait: a queue of quick answers is no reason to refuse."""
+    seconds = [0.0]
+
+    async def tried(each_takes):
+        gate = asyncio.Event()
+
+        async def slow(asked, receive, send):
+            seconds[0] += each_takes
+            if asked["path"] == "/compare":
+                await gate.wait()
+            await echo(asked, receive, send)
+
+        app = Limits(slow, LimitRules(expensive=1, patience_seconds=5), clock=lambda: seconds[0])
+        assert (await ask(app, scope("/")))[0] == 200
+        begun = [asyncio.create_task(ask(app, scope("/compare"))) for _ in range(3)]
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert app._waiting == 2
+        asked = asyncio.create_task(ask(app, scope("/")))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        gate.set()
+        return await asked, [(await each)[0] for each in begun]
+
+    (status, headers, body), others = asyncio.run(tried(2.0))
+    assert (status, headers["retry-after"], others) == (503, "3", [200] * 3)
+    assert b"Ask again in 3 s" in body
+    assert asyncio.run(tried(0.5))[0][0] == 200

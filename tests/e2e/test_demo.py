@@ -142,6 +142,7 @@ def test_an_interrupted_demo_leaves_nothing_and_goes_on(tmp_path: Path, signals:
     finished.close()
 
 
+@pytest.mark.thorough
 def test_two_demos_in_one_folder(tmp_path: Path) -> None:
     """The second one says who holds the folder and ends with 1; the first is not disturbed."""
     home = tmp_path / "home"

@@ -25,6 +25,7 @@ def _start_sweep(farm: Farm, rounds: int = 2, *more: str) -> None:
     assert f"{(8 + 4 * len(more) // 2) * rounds} new trials" in planned.stdout
 
 
+@pytest.mark.thorough
 def test_a_worker_killed_in_the_middle_costs_no_trial(farm: Farm) -> None:
     """kill -9 while reviews run: their attempts are lost, the trials run again on the other worker."""
     _start_sweep(farm)

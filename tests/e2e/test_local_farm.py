@@ -35,7 +35,10 @@ def _child(process: subprocess.Popen[bytes], name: str) -> psutil.Process:
 
 @pytest.mark.parametrize(
     ("part", "says"),
-    [("worker", "The worker process was killed by SIGKILL"), ("broker", "The embedded broker has ended")],
+    [
+        ("worker", "The worker process was killed by SIGKILL"),
+        pytest.param("broker", "The embedded broker has ended", marks=pytest.mark.thorough),
+    ],
 )
 def test_a_killed_part_ends_the_run_with_a_sentence(part: str, says: str, tmp_path: Path) -> None:
     """Nothing is left behind, nobody's attempt counts as failed, and the same command finishes the sweep."""
@@ -83,6 +86,7 @@ def test_an_impatient_second_signal_leaves_nothing_behind(tmp_path: Path) -> Non
     assert list((home / "attempts").iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_every_line_about_a_trial_says_which_one(tmp_path: Path) -> None:
     """Sweep, trial and attempt are fields of every line of our tasks, and no other line speaks of a task."""
     home = tmp_path / "home"

@@ -45,6 +45,7 @@ def _outcomes(store: Store) -> list[tuple[int, int, str | None]]:
         return [tuple(row) for row in rows]
 
 
+@pytest.mark.thorough
 def test_cancels_end_containers_and_what_was_cancelled_is_resumed(farm: Farm, tmp_path: Path) -> None:
     """One trial, one agent, the whole sweep: each ends its own containers and no other; then everything is resumed."""
     folders = [_agent(tmp_path / name, STUBBORN, name=name, seconds=900) for name in ("slow-a", "slow-b")]

@@ -159,6 +159,7 @@ def test_without_quoting_the_suite_attacks(
     assert len(won) >= 35
 
 
+@pytest.mark.thorough
 def test_escaping_the_less_than_sign_alone_is_not_enough(
     desk: Desk, server: AnthropicServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -164,6 +166,27 @@ def test_every_call_is_evidence(desk: Desk) -> None:
     assert (row.price_table, row.charge_usd, row.answered_by) == (TABLE, None, "claude-sonnet-5")
     kept = b"".join(path.read_bytes() for path in desk.evidence.root.rglob("*") if path.is_file())
     assert b"test-key" not in kept
+
+
+def test_an_answer_with_half_a_character_is_asked_for_again(desk: Desk) -> None:
+    """It is refused when it comes, as it would be when it is read again from the evidence."""
+    found, requests = match(desk, [Reply([text("half \ud83d of it")]), good])
+    assert (found[0].golden, requests) == ((0,), 2)
+    assert [row.outcome for row in desk.calls()] == ["server_error", "answered"]
+
+
+CLOSING = """
+from crb_worker.judge.client import Endpoint, open_client
+kept = [open_client(Endpoint(base_url="http://127.0.0.1:9", key="k"), seconds=number) for number in (1, 2)]
+del kept
+print("done")
+"""
+
+
+def test_a_process_ends_quietly(tmp_path: Path) -> None:
+    """Its clients are closed before modules are taken apart."""
+    done = subprocess.run([sys.executable, "-c", CLOSING], capture_output=True, text=True, check=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("done\n", "")
 
 
 @pytest.mark.parametrize("usage", [None, {}, {"input_tokens": None, "output_tokens": -1}, {"input_tokens": True}])

@@ -177,6 +177,8 @@ def broken_answers() -> dict[str, Callable[[RecordedRequest], Reply]]:
         ),
         "extra field": changed(lambda value: value.update(note="x")),
         "no reasoning": changed(lambda value: value["candidate_findings"][0].update(issue="")),
+        "NUL": changed(lambda value: value["candidate_findings"][0].update(issue="a\0b")),
+        "half a character": changed(lambda value: value["candidate_findings"][0].update(issue="a\ud83d")),
         "null": changed(lambda value: value["candidate_findings"][0].update(matches=None)),
     }
 
