@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,6 +26,8 @@ def export_site(
 
     The same store gives the same bytes. `crb verify DIR` checks them.
     """
+    # Read once, when numpy is imported: drawings take the other cores.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from crb_web.site.export import export_site as write
 
     settings = load_settings()

@@ -38,6 +38,7 @@ from crb_web.guard import HEADERS, Guard
 from crb_web.limits import LIMITS, LimitRules, Limits
 from crb_web.live import LiveSweeps
 from crb_web.operating import CheckUnchanged, Operator
+from crb_web.renderer import HERE
 from crb_web.sources import Sources
 from crb_web.sweep_view import SweepViews
 
@@ -115,6 +116,7 @@ def reading_app(settings: Settings) -> FastAPI:
     app.state.access = Access(OPEN, sources.store)
     app.state.sweep_views = views
     app.state.live = live
+    app.state.renderer = HERE
     app.include_router(v1.router)
     app.include_router(audit.router)
     app.include_router(operations.reading_router)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from markupsafe import Markup
 
 from crb_core.pictures import Picture
 from crb_web.drawing_specs import body
+from crb_web.renderer import HERE, Renderer
 from crb_web.show import plain
 
 __all__ = ["Theme", "png", "svg", "told"]
@@ -46,12 +46,18 @@ _COLOURS: Mapping[str, Mapping[str, str]] = {
 }
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 _ROOT = re.compile(r"<svg ([^>]*)>")
-_ID = re.compile(r'(?<=\bid=")(?:clip|gradient_)\d+(?=")|(?<=url\(#)(?:clip|gradient_)\d+(?=\))')
 
 
-def svg(picture: Picture, *, theme: Theme = "light", narrow: bool = False, ground: bool = False) -> str:
+def svg(
+    picture: Picture,
+    *,
+    theme: Theme = "light",
+    narrow: bool = False,
+    ground: bool = False,
+    renderer: Renderer = HERE,
+) -> str:
     """The picture as a document of its own; ``ground`` fills its background, for use elsewhere than on our pages."""
-    drawn = _drawn(_text(picture, theme, narrow, ground))
+    drawn = renderer.svg(_text(picture, theme, narrow, ground))
     head = Markup(
         '<svg {} role="img" aria-labelledby="title text"><title id="title">{}</title><desc id="text">{}</desc>'
     )
@@ -62,13 +68,9 @@ def svg(picture: Picture, *, theme: Theme = "light", narrow: bool = False, groun
     return str(head.format(attributes, plain(picture.title), told(picture))) + drawn[match.end() :]
 
 
-def png(picture: Picture, *, theme: Theme = "light", scale: float = 2.0) -> bytes:
-    """The picture with its background, ``scale`` pixels for each of the SVG's."""
-    import vl_convert
-
-    return vl_convert.vegalite_to_png(
-        _text(picture, theme, narrow=False, ground=True), scale=scale, allowed_base_urls=[]
-    )
+def png(picture: Picture, *, theme: Theme = "light", renderer: Renderer = HERE) -> bytes:
+    """The same with its background, two pixels for each of the SVG's."""
+    return renderer.png(svg(picture, theme=theme, ground=True, renderer=renderer))
 
 
 def told(picture: Picture) -> str:
@@ -116,14 +118,3 @@ def _text(picture: Picture, theme: Theme, narrow: bool, ground: bool) -> str:
         **body(picture, colours, narrow=narrow),
     }
     return json.dumps(spec, sort_keys=True)
-
-
-@lru_cache(maxsize=64)
-def _drawn(spec: str) -> str:
-    # A second to import and to start; only pages with pictures need it.
-    import vl_convert
-
-    drawn: str = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
-    # The renderer numbers clips and gradients on and on; from one drawing's view they begin at 1.
-    known: dict[str, str] = {}
-    return _ID.sub(lambda match: known.setdefault(match[0], f"part{len(known) + 1}"), drawn)

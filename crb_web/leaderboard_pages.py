@@ -136,7 +136,13 @@ def _download(data: bytes, kind: str, name: str, *, as_file: bool = True) -> Res
 def picture_svg(request: Request, name: PictureName, query: Annotated[PictureQuery, Query()]) -> Response:
     """A picture of what the page shows."""
     picture = _picture(boards_of(request), query, name, "made" if query.download else INTERVALS[query.intervals])
-    text = drawings.svg(picture, theme=query.theme, narrow=query.narrow, ground=query.download)
+    text = drawings.svg(
+        picture,
+        theme=query.theme,
+        narrow=query.narrow,
+        ground=query.download,
+        renderer=request.app.state.renderer,
+    )
     return _download(text.encode(), "image/svg+xml", f"{name}.svg", as_file=query.download)
 
 
@@ -144,7 +150,8 @@ def picture_svg(request: Request, name: PictureName, query: Annotated[PictureQue
 def picture_png(request: Request, name: PictureName, query: Annotated[PictureQuery, Query()]) -> Response:
     """The same as PNG, two pixels for one."""
     picture = _picture(boards_of(request), query, name, "made" if query.download else INTERVALS[query.intervals])
-    return _download(drawings.png(picture, theme=query.theme), "image/png", f"{name}.png", as_file=query.download)
+    data = drawings.png(picture, theme=query.theme, renderer=request.app.state.renderer)
+    return _download(data, "image/png", f"{name}.png", as_file=query.download)
 
 
 @router.get("/leaderboard/{name}.csv")

@@ -226,7 +226,7 @@ class Addresses:
         if view is None or name not in PICTURES:
             return None
         extra = {each: value for each in ("theme", "narrow", "download") if (value := _one(values, each))}
-        made = {"intervals": "made"} if suffix == "svg" else {}
+        made = {"intervals": "made"} if suffix in {"svg", "png"} else {}
         state = "&".join((view.state, urlencode(extra | made))) if extra | made else view.state
         return Target(kind="data", address=f"/leaderboard/{name}.{suffix}?{state}", suffix=suffix)
 
@@ -348,7 +348,7 @@ _ROUTES: Sequence[tuple[re.Pattern[str], _Found]] = [
         (r"/sweeps/([^/]+)/trials", Addresses._trials),
         (r"/trials/(\d{1,9})", Addresses._trial),
         (r"/findings/(g-[0-9a-f]{12})", Addresses._finding),
-        (r"/leaderboard/([a-z_-]+)\.(svg|csv|json)", Addresses._picture),
+        (r"/leaderboard/([a-z_-]+)\.(svg|png|csv|json)", Addresses._picture),
         (r"/leaderboard\.(csv|xlsx)", Addresses._table),
         (r"/api/v1/leaderboard", Addresses._document),
         (r"/api/v1/(leaderboard/pictures|compare|openapi\.json|sweeps|judges)", Addresses._other_document),

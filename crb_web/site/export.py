@@ -22,6 +22,7 @@ from crb_core.store.audit_findings import pull_request_record
 from crb_web.app import reading_app
 from crb_web.pages import render
 from crb_web.pull_request_page import MOST_CARDS
+from crb_web.renderer import rendering_processes
 from crb_web.site.addresses import Addresses, Target
 from crb_web.site.choices import choice
 from crb_web.site.folder import SiteFolder, site_folder
@@ -41,6 +42,8 @@ POLICY = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'non
 _HEAD = f"""
 <meta http-equiv="content-security-policy" content="{POLICY}">
 <meta name="referrer" content="no-referrer">"""
+#: Pages that are made at once.
+AT_ONCE = 4
 _NEEDS_SERVER = "Not in this site; `crb serve` shows it"
 
 
@@ -67,8 +70,9 @@ def export_site(
     ``progress`` is told how many pages are written, and of how many known ones. InputError where ``target`` is taken or
     cannot be written, or where there is no sweep; StoreError where the store cannot be read.
     """
-    with site_folder(target) as folder:
+    with site_folder(target) as folder, rendering_processes() as renderer:
         app = reading_app(still_settings(settings, folder.scratch))
+        app.state.renderer = renderer
         return asyncio.run(_write(app, folder, private, progress))
 
 
@@ -118,7 +122,7 @@ class _Site:
         self._known: set[str] = set()
         self._rounds: dict[tuple[str, str, str], tuple[bool, dict[tuple[str, int], int]]] = {}
         self.addresses = Addresses(plan, lambda sweep, key, judge: self._pull_request(sweep, key, judge)[0])
-        self.stored = StoredFiles(app, folder, private)
+        self.stored = StoredFiles(app, folder, private, app.state.renderer)
         self.written = 0
 
     async def write(self) -> None:
@@ -127,13 +131,25 @@ class _Site:
             for target in self.addresses.pages(sweep):
                 self._need(target)
                 # Pages of one judge together, so that its findings are loaded once.
-                while self._queue:
-                    await self._write_page(self._queue.popleft())
+                await self._write_needed()
         contents = self.addresses.target("/contents")
         assert contents is not None
         self._need(contents)
-        while self._queue:
-            await self._write_page(self._queue.popleft())
+        await self._write_needed()
+
+    async def _write_needed(self) -> None:
+        """Pages until none is needed any more; some at once, so that one is made while another waits for drawings."""
+        running: set[asyncio.Task[None]] = set()
+        try:
+            while self._queue or running:
+                while self._queue and len(running) < AT_ONCE:
+                    running.add(asyncio.create_task(self._write_page(self._queue.popleft())))
+                done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                for each in done:
+                    each.result()
+        finally:
+            for each in running:
+                each.cancel()
 
     def _need(self, target: Target) -> None:
         if target.path not in self._known:
@@ -157,10 +173,17 @@ class _Site:
                 ("main", True): parsed(_text("site_end.html", data=target.data if has_data else None)),
             },
         )
-        links = {address: await self._link(address, target) for address in page.addresses}
-        self._folder.add(target.path, page.written(links.__getitem__, self._private.text).encode("utf-8"))
+        # Together, so that pictures are drawn side by side.
+        found = await asyncio.gather(*(self._link(address, target) for address in page.addresses))
+        links = dict(zip(page.addresses, found, strict=True))
+        self._folder.add(target.path, page.written(links.__getitem__, self._scrubber(page)).encode("utf-8"))
         self.written += 1
         self._progress(self.written, len(self._known))
+
+    def _scrubber(self, page: Page) -> Callable[[str], str]:
+        """What goes over each text of a page. Nearly none holds anything private, as one look at all of them tells."""
+        words = "\n".join(page.texts)
+        return self._private.text if self._private.text(words) != words else lambda text: text
 
     def _choice(self, target: Target, form: Form) -> Page:
         many = (

@@ -58,6 +58,15 @@ class Page:
         return list(dict.fromkeys(each for each in found if each is not None))
 
     @property
+    def texts(self) -> list[str]:
+        """Every text and every value of an attribute."""
+        found = [each for each in self.pieces if isinstance(each, str)]
+        for each in self.pieces:
+            if isinstance(each, _Start):
+                found += [value for value in each.attributes.values() if value is not None]
+        return found
+
+    @property
     def ids(self) -> set[str]:
         return {
             value

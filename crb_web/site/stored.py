@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import re
 import zipfile
 from dataclasses import dataclass
 
+from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp
 
 from crb_core.formats.archive_private import Private
 from crb_web.json_text import json_bytes
+from crb_web.renderer import Renderer
 from crb_web.site.addresses import Target
 from crb_web.site.folder import SiteFolder
 from crb_web.site.in_process import Answer, ask
 
 __all__ = ["Stored", "StoredFiles"]
 
+_NO_ANSWER = "Not in this site: the server has no answer to it"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -32,11 +36,12 @@ class Stored:
 class StoredFiles:
     """Writes each content once. ``missing`` and ``withheld`` name blobs that are not in the site."""
 
-    def __init__(self, app: ASGIApp, folder: SiteFolder, private: Private) -> None:
+    def __init__(self, app: ASGIApp, folder: SiteFolder, private: Private, renderer: Renderer) -> None:
         self._app = app
+        self._renderer = renderer
         self._folder = folder
         self._private = private
-        self._known: dict[str, Stored] = {}
+        self._known: dict[str, asyncio.Task[Stored]] = {}
         self.missing: set[str] = set()
         self.withheld: set[str] = set()
 
@@ -44,14 +49,27 @@ class StoredFiles:
         """The file of a target that is no page."""
         found = self._known.get(target.address)
         if found is None:
-            answer = await ask(self._app, target.address)
-            found = self._evidence(target, answer) if target.kind == "evidence" else self._data(target, answer)
-            self._known[target.address] = found
-        return found
+            # Asked for by many pages at once, and once only.
+            found = self._known[target.address] = asyncio.ensure_future(self._made(target))
+        return await found
+
+    async def _made(self, target: Target) -> Stored:
+        if target.suffix == "png":
+            return await self._picture(target)
+        answer = await ask(self._app, target.address)
+        return self._evidence(target, answer) if target.kind == "evidence" else self._data(target, answer)
+
+    async def _picture(self, target: Target) -> Stored:
+        """A PNG is drawn from the SVG as the site holds it, with nothing private left: pixels cannot be scrubbed."""
+        answer = await ask(self._app, target.address.replace(".png?", ".svg?", 1))
+        if answer.status != 200:
+            return Stored(None, _NO_ANSWER)
+        data = await run_in_threadpool(self._renderer.png, self._private.text(answer.body.decode("utf-8")))
+        return Stored(self._folder.add_by_content("data", "png", data))
 
     def _data(self, target: Target, answer: Answer) -> Stored:
         if answer.status != 200:
-            return Stored(None, "Not in this site: the server has no answer to it")
+            return Stored(None, _NO_ANSWER)
         if target.kind == "asset":
             return Stored(self._folder.add_by_content("assets", target.suffix, answer.body))
         data = answer.body

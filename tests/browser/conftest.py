@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, sync_playwright
 
 from benchmarks.web import served
-from tests.browser.stores import everything, made_once
+from tests.browser.stores import shared_home
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 #: The sandbox needs user namespaces, which containers and root seldom have.
@@ -140,9 +140,7 @@ def chromium() -> str:
 @pytest.fixture(scope="session")
 def home(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A CRB_HOME with four sweeps that no test changes."""
-    base = tmp_path_factory.getbasetemp()
-    is_worker = "PYTEST_XDIST_WORKER" in os.environ
-    return made_once((base.parent if is_worker else base) / "browser-home", everything)
+    return shared_home(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sqlalchemy import select, update
 
 from benchmarks.filled_sweep import fill
@@ -18,7 +19,7 @@ from crb_core.store.tables import PullRequestRow, core
 from tests.crb_core.formats.imported_samples import write_files
 from tests.crb_web.audit_store import imported_home, opened
 
-__all__ = ["COMMENTS", "MODELS", "SHOWCASE", "everything", "import_comments", "made_once"]
+__all__ = ["COMMENTS", "MODELS", "SHOWCASE", "everything", "import_comments", "made_once", "shared_home"]
 
 #: Names of sweeps.
 COMMENTS, SHOWCASE = "comments", "demo"
@@ -39,6 +40,13 @@ def made_once(folder: Path, make: Callable[[Path], None]) -> Path:
             make(folder)
             done.touch()
     return folder
+
+
+def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A CRB_HOME with the sweeps of ``everything``, which no test changes; one for all processes of a test run."""
+    base = tmp_path_factory.getbasetemp()
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ
+    return made_once((base.parent if is_worker else base) / "shared-home", everything)
 
 
 def crb(home: Path, *arguments: str | Path) -> str:
@@ -80,7 +88,7 @@ def everything(home: Path) -> None:
     import_comments(home, write_files(folder, _comment_files()), COMMENTS)
     crb(
         home,
-        *("demo", "--runner", "process", "--subset", "smoke", "--rounds", "1"),
+        *("demo", "--runner", "process", "--subset", "smoke", "--rounds", "2"),
         *("--judge", "claude", "--fake-model", "--json"),
     )
 

@@ -15,13 +15,14 @@ from urllib.parse import unquote
 
 import pytest
 
+from crb_core.pictures import PICTURES
 from crb_web.site.export import POLICY
 from crb_web.site.markup import Page, parsed
 from tests.crb_web.conftest import client_of
 from tests.crb_web.site.conftest import SECRET, export
 
 #: Names of our own making: folders by kind, files by number or digest.
-NAME = re.compile(r"([a-z-]+/){0,2}([0-9a-f]{2}/)?[a-z0-9-]+\.(html|css|svg|json|csv|xlsx|txt|bin)")
+NAME = re.compile(r"([a-z-]+/){0,2}([0-9a-f]{2}/)?[a-z0-9-]+\.(html|css|svg|png|json|csv|xlsx|txt|bin)")
 
 
 @pytest.fixture(scope="module")
@@ -167,6 +168,16 @@ def test_binary_evidence_is_a_download(site: Path) -> None:
     assert kinds == {".txt", ".bin"}
     binary = next((site / "evidence").rglob("*.bin"))
     assert binary.read_bytes().startswith(b"\x00")
+
+
+def test_a_picture_is_there_as_png_too(site: Path, home: Path, pages: dict[str, Page]) -> None:
+    """Beside each SVG that can be saved, and the server's, where its texts tell nothing private."""
+    found = [each for each in pages["index.html"].addresses if each.endswith(".png")]
+    assert len(found) == len(PICTURES)
+    with client_of(home) as client:
+        drawn = client.get("/leaderboard/union.png?download=true").content
+    assert drawn in [(site / each).read_bytes() for each in found]
+    assert all((site / each).read_bytes().startswith(b"\x89PNG\r\n") for each in found)
 
 
 def test_what_is_not_there_is_said(site: Path) -> None:
