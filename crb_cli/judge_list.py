@@ -82,14 +82,14 @@ def _existing_store(settings: Settings) -> Store | None:
 
 
 def _here(name: str, corpus: Any, known: Sequence[StoredCalibration]) -> dict[str, Any]:
-    from crb_core.bundled import bundled
+    from crb_core.bundled import bundled_references
     from crb_core.errors import CrbError
     from crb_core.store.judge_records import models_of, of_description, prompt_record
     from crb_core.store.judge_versions import stale_prompts
     from crb_worker.judge import load_judge
 
     try:
-        judge = load_judge(name, corpus=corpus, reference_folder=bundled("corpus") / corpus.name / "reference")
+        judge = load_judge(name, corpus=corpus, reference_folder=bundled_references(corpus.name))
     except CrbError as error:
         return {"name": name, "unavailable": str(error)}
     description = judge.describe()

@@ -16,12 +16,12 @@ __all__ = ["judge_plan", "open_judges", "plan_judges"]
 
 def open_judges(corpus: Corpus, specs: Sequence[str], *, work_here: bool) -> list[Judge]:
     """The judges of specs. UnavailableError where they are to ``work_here`` and this machine lacks their key."""
-    from crb_core.bundled import bundled
+    from crb_core.bundled import bundled_references
     from crb_worker.judge import load_judge
 
     opened = []
     for spec in specs:
-        judge = load_judge(spec, corpus=corpus, reference_folder=bundled("corpus") / corpus.name / "reference")
+        judge = load_judge(spec, corpus=corpus, reference_folder=bundled_references(corpus.name))
         check = getattr(judge, "check", None)
         if work_here and check is not None:
             check()

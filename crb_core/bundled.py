@@ -7,7 +7,7 @@ from typing import Literal
 
 from crb_core.errors import UnavailableError
 
-__all__ = ["Part", "bundled"]
+__all__ = ["Part", "bundled", "bundled_references"]
 
 Part = Literal["agents", "corpus", "prompts"]
 
@@ -25,3 +25,11 @@ def bundled(part: Part) -> Path:
     raise UnavailableError(
         f"this installation of crb has no bundled {part}", remedy="Install crb again from its wheel or a checkout"
     )
+
+
+def bundled_references(corpus: str) -> Path:
+    """Where the reference judgments of the bundled corpus of that name are; there is no such folder for any other one.
+
+    Raises UnavailableError as ``bundled`` does.
+    """
+    return bundled("corpus") / corpus / "reference"

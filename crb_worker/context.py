@@ -10,7 +10,7 @@ import structlog
 from sqlalchemy import select
 
 from crb_core.agent import AgentBuild
-from crb_core.bundled import bundled
+from crb_core.bundled import bundled_references
 from crb_core.errors import UnavailableError
 from crb_core.evidence import EvidenceStore, open_evidence
 from crb_core.outages import Outage
@@ -163,7 +163,7 @@ class WorkerContext:
         judge = load_judge(
             spec_of(row.document["spec"], row.document["description"]),
             corpus=corpus,
-            reference_folder=bundled("corpus") / corpus.name / "reference",
+            reference_folder=bundled_references(corpus.name),
         )
         if judge.fingerprint != judge_id:
             raise UnavailableError(

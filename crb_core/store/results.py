@@ -13,6 +13,7 @@ from crb_core.errors import InputError
 from crb_core.finding import CandidateFinding, GoldenFinding, Label
 from crb_core.matching import Classification, Correspondence, JudgedPullRequest
 from crb_core.store.calibrations import calibration_of
+from crb_core.store.reviews import read_attempts
 from crb_core.store.tables import (
     AgentBuildRow,
     AttemptRow,
@@ -164,7 +165,7 @@ def load_results(connection: Connection, sweep_id: str, judge: StoredJudge) -> S
     ).all()
     golden = _golden(connection, {row.pull_request_id for row in trial_rows})
     found = _candidates(connection, in_scope)
-    succeeded, started = _attempts(connection, in_scope)
+    succeeded, started = read_attempts(connection, in_scope)
     judged = {
         row.trial_id: row
         for row in connection.execute(
@@ -247,28 +248,6 @@ def _candidates(connection: Connection, in_scope: Any) -> dict[int, list[Candida
             )
         )
     return grouped
-
-
-def _attempts(connection: Connection, in_scope: Any) -> tuple[dict[int, Any], dict[int, str]]:
-    succeeded: dict[int, Any] = {}
-    started: dict[int, str] = {}
-    for row in connection.execute(
-        select(
-            attempts.c.trial_id,
-            attempts.c.outcome,
-            attempts.c.review_ms,
-            attempts.c.duration_seconds,
-            attempts.c.usage,
-            attempts.c.started_at,
-        )
-        .join(trials, trials.c.id == attempts.c.trial_id)
-        .where(in_scope)
-        .order_by(attempts.c.trial_id, attempts.c.number)
-    ):
-        started.setdefault(row.trial_id, row.started_at)
-        if row.outcome == "succeeded":
-            succeeded[row.trial_id] = row
-    return succeeded, started
 
 
 def _judge_answers(

@@ -13,7 +13,7 @@ from crb_core.agent import AgentBuild
 from crb_core.store.tables import AttemptRow, ImportRow, TrialRow, core
 from crb_core.usage import UsageRecord
 
-__all__ = ["Reviews", "review_states"]
+__all__ = ["Reviews", "read_attempts", "review_states"]
 
 attempts = core(AttemptRow)
 imports = core(ImportRow)
@@ -34,32 +34,38 @@ def review_states(connection: Connection, in_scope: Any) -> dict[int, tuple[str 
     return found
 
 
+def read_attempts(connection: Connection, in_scope: Any) -> tuple[dict[int, Any], dict[int, str]]:
+    """By trial the row of the attempt that succeeded, and when the first one began."""
+    succeeded: dict[int, Any] = {}
+    started: dict[int, str] = {}
+    for row in connection.execute(
+        select(
+            attempts.c.trial_id,
+            attempts.c.outcome,
+            attempts.c.review_ms,
+            attempts.c.duration_seconds,
+            attempts.c.usage,
+            attempts.c.evidence,
+            attempts.c.source,
+            attempts.c.started_at,
+        )
+        .join(trials, trials.c.id == attempts.c.trial_id)
+        .where(in_scope)
+        .order_by(attempts.c.trial_id, attempts.c.number)
+    ):
+        started.setdefault(row.trial_id, row.started_at)
+        if row.outcome == "succeeded":
+            succeeded[row.trial_id] = row
+    return succeeded, started
+
+
 class Reviews:
     """Times and usage of the attempts of each trial."""
 
     def __init__(self, connection: Connection, sweep_id: str, in_scope: Any, known: Iterable[AgentBuild]) -> None:
         self._models = {build.build_id: [role.model for role in build.model_roles] for build in known}
-        self._started: dict[int, str] = {}
-        self._succeeded: dict[int, Any] = {}
         self._imported = _imported_files(connection, sweep_id)
-        for row in connection.execute(
-            select(
-                attempts.c.trial_id,
-                attempts.c.outcome,
-                attempts.c.review_ms,
-                attempts.c.duration_seconds,
-                attempts.c.usage,
-                attempts.c.evidence,
-                attempts.c.source,
-                attempts.c.started_at,
-            )
-            .join(trials, trials.c.id == attempts.c.trial_id)
-            .where(in_scope)
-            .order_by(attempts.c.trial_id, attempts.c.number)
-        ):
-            self._started.setdefault(row.trial_id, row.started_at)
-            if row.outcome == "succeeded":
-                self._succeeded[row.trial_id] = row
+        self._succeeded, self._started = read_attempts(connection, in_scope)
 
     def of_trial(self, trial_id: int, build_id: str) -> dict[str, Any]:
         """The fields of a ``Trial`` that its attempts decide."""

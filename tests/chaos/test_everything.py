@@ -6,7 +6,6 @@ import random
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -19,7 +18,7 @@ from tests.chaos.conftest import LONGER
 from tests.chaos.farm import ChaosFarm
 from tests.chaos.invariants import check_end, left_in_home, totals
 from tests.chaos.reporting import PROPERTY
-from tests.e2e.farm import REPOSITORY, check_every_trial_is_whole, child_environment, crb, processes_with, wait_for
+from tests.e2e.farm import check_every_trial_is_whole, crb, processes_with, start, wait_for
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
 
@@ -55,15 +54,7 @@ def test_a_local_run_is_ended_again_and_again(
     undisturbed = crb(*DEMO, home=calm, **settings)
     assert undisturbed.returncode == 0, undisturbed.stderr
     for _ in range(times):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "crb_cli", *DEMO],
-            cwd=REPOSITORY,
-            env=child_environment(home, settings),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        process = start(*DEMO, home=home, log=tmp_path / "log", **settings)
         # While it plans, builds snapshots, works, or tidies up.
         _let_run(process, dice.uniform(0.1, 8))
         process.send_signal(number)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ from crb_core.settings import Settings
 from crb_core.store.tables import AgentBuildRow, AttemptRow, core
 from tests.crb_core.archived import SWEEP, contents, make_store
 from tests.crb_web.audit_store import opened
+from tests.e2e.farm import crb as run
 
 PLACE = "registry.example.com/team-secret/reviewer"
 DIGEST = "sha256:" + "d" * 64
@@ -80,15 +79,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def crb(home: Path, *arguments: str) -> str:
-    ran = subprocess.run(
-        [sys.executable, "-m", "crb_cli", *arguments],
-        env={"CRB_HOME": str(home), "PATH": "/usr/bin:/bin"},
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=280,
-    )
+    """What a command prints that ends well."""
+    ran = run(*arguments, home=home)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
 

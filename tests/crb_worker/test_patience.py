@@ -12,6 +12,7 @@ from crb_core.errors import StoreError
 from crb_core.outages import Outage
 from crb_core.settings import Settings
 from crb_core.store import Store, open_store
+from crb_core.store.steps import TakenStep
 from crb_core.store.tables import StepState
 from crb_worker.context import WorkerContext
 from crb_worker.patience import hand_back_if_possible, keep_trying, take_patiently
@@ -44,15 +45,21 @@ def _queued(store: Store) -> tuple[Planned, int]:
     return planned, step_id
 
 
-def test_a_step_is_taken_once_the_store_is_back(store: Store, context: WorkerContext) -> None:
-    """The thread that has its message waits meanwhile."""
-    planned, step_id = _queued(store)
-    _rename(store, "step", "away")
-    taken = []
+def _waiting_for(context: WorkerContext, step_id: int) -> tuple[threading.Thread, list[TakenStep | None]]:
+    """A thread that has noticed that the store is away, and the list into which it puts what it takes."""
+    taken: list[TakenStep | None] = []
     thread = threading.Thread(target=lambda: taken.append(take_patiently(context, step_id)))
     thread.start()
     while not context.store_outage.is_on:
         pass
+    return thread, taken
+
+
+def test_a_step_is_taken_once_the_store_is_back(store: Store, context: WorkerContext) -> None:
+    """The thread that has its message waits meanwhile."""
+    planned, step_id = _queued(store)
+    _rename(store, "step", "away")
+    thread, taken = _waiting_for(context, step_id)
     assert (thread.is_alive(), taken) == (True, [])
     _rename(store, "away", "step")
     thread.join(60)
@@ -65,11 +72,7 @@ def test_a_worker_that_ends_does_not_wait(store: Store, context: WorkerContext) 
     """It takes nothing, and what it was given stays queued for others."""
     planned, step_id = _queued(store)
     _rename(store, "step", "away")
-    taken = []
-    thread = threading.Thread(target=lambda: taken.append(take_patiently(context, step_id)))
-    thread.start()
-    while not context.store_outage.is_on:
-        pass
+    thread, taken = _waiting_for(context, step_id)
     context.end()
     thread.join(60)
     assert taken == [None]
