@@ -26,6 +26,10 @@ BASE_IMAGES = ("python:3.11-slim-bookworm", "crb/base:bookworm")
 _BUILD_SILENCE = 1800
 #: How much of a failing step is told.
 _LAST_LINES = 8
+#: Builds of one image before the engine's race below counts as a failure.
+_BUILDS = 5
+#: The engine says this where an image that it compares for its cache is removed in that moment, by whomever.
+_LOST_TO_A_REMOVAL = 'unable to find image "sha256:'
 #: On every image of an agent that crb built: the agent's name.
 AGENT_LABEL = "crb.agent"
 _CONTEXT_LABEL = "crb.context"
@@ -37,7 +41,7 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class ImageBuildError(UnavailableError):
-    """A Dockerfile's step failed. ``step`` is the step, ``lines`` the last lines that it printed."""
+    """A Dockerfile's step failed. ``step`` is the step, ``reason`` the engine's, ``lines`` the last ones printed."""
 
     def __init__(self, agent: str, dockerfile: str, step: str, reason: str, lines: tuple[str, ...]) -> None:
         said = f"; its last lines: {' | '.join(lines)}" if lines else ""
@@ -49,6 +53,7 @@ class ImageBuildError(UnavailableError):
             "set CRB_BUILD_NETWORK=host",
         )
         self.step = step
+        self.reason = reason
         self.lines = lines
 
 
@@ -133,30 +138,47 @@ class ImageBuilder:
                 _BASE_LABEL: resolved.image_id,
             }
             arguments = {**(build_args or {}), "BASE_IMAGE": resolved.reference}
-            try:
-                with engine_calls("a build"):
-                    events = self._engine.api.build(
-                        fileobj=_context(agent),
-                        custom_context=True,
-                        dockerfile=agent.dockerfile,
-                        tag=reference,
-                        buildargs=arguments,
-                        labels=labels,
-                        network_mode=self._network_mode,
-                        rm=True,
-                        forcerm=True,
-                        decode=True,
-                        timeout=_BUILD_SILENCE,
-                    )
-                    _follow(events, agent, progress)
-            except EngineFailureError as error:
-                if error.status is not None and error.status < 500:
-                    raise ImageBuildError(agent.manifest.name, str(agent.folder), "", error.problem, ()) from None
-                raise UnavailableError(error.problem, remedy="Check the Docker engine with crb doctor") from None
+            for left in reversed(range(_BUILDS)):
+                try:
+                    self._run(agent, reference, arguments, labels, progress)
+                    break
+                except ImageBuildError as error:
+                    if left == 0 or not error.reason.startswith(_LOST_TO_A_REMOVAL):
+                        raise
             built = self._present(reference, agent)
         if built is None:
             raise UnavailableError(f"the engine built {reference} and does not have it", remedy="Build it again")
         return BuiltImage(reference=reference, image_id=built, base=resolved, was_there=False)
+
+    def _run(
+        self,
+        agent: AgentSource,
+        reference: str,
+        arguments: Mapping[str, str],
+        labels: Mapping[str, str],
+        progress: Callable[[str], None] | None,
+    ) -> None:
+        """One build by the engine, to its end."""
+        try:
+            with engine_calls("a build"):
+                events = self._engine.api.build(
+                    fileobj=_context(agent),
+                    custom_context=True,
+                    dockerfile=agent.dockerfile,
+                    tag=reference,
+                    buildargs=dict(arguments),
+                    labels=dict(labels),
+                    network_mode=self._network_mode,
+                    rm=True,
+                    forcerm=True,
+                    decode=True,
+                    timeout=_BUILD_SILENCE,
+                )
+                _follow(events, agent, progress)
+        except EngineFailureError as error:
+            if error.status is not None and error.status < 500:
+                raise ImageBuildError(agent.manifest.name, str(agent.folder), "", error.problem, ()) from None
+            raise UnavailableError(error.problem, remedy="Check the Docker engine with crb doctor") from None
 
     def _present(self, reference: str, agent: AgentSource) -> str | None:
         try:

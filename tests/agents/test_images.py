@@ -7,7 +7,9 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +26,7 @@ from tests.fakes.anthropic_server import AnthropicServer, Reply, tool_use
 pytestmark = pytest.mark.docker
 
 #: Agents of these tests that get an image, which is removed afterwards.
-TEST_AGENTS = ("once", "sharer")
+TEST_AGENTS = ("once", "sharer", "raced")
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +146,45 @@ def test_a_dockerfile_that_cannot_be_read_is_told(builder: ImageBuilder, tmp_pat
     """The engine's own sentence, and the file."""
     with pytest.raises(ImageBuildError, match=r"(?i)unknown instruction"):
         builder.build(write_agent(tmp_path / "odd", "NONSENSE 1\n"))
+
+
+class LosingEngine:
+    """The engine's API, whose first ``losses`` builds end as they do where another image is removed meanwhile."""
+
+    def __init__(self, api: Any, losses: int) -> None:
+        self._api = api
+        self._losses = losses
+        #: Builds that were asked for.
+        self.builds = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._api, name)
+
+    def build(self, **options: Any) -> Any:
+        """The real build, or the engine's words when it lost an image that it was looking at."""
+        self.builds += 1
+        if self.builds <= self._losses:
+            return iter([{"stream": "Step 1/3 : FROM x"}, {"error": f'unable to find image "sha256:{"0" * 64}"'}])
+        return self._api.build(**options)
+
+
+@pytest.mark.parametrize("losses", [1, 4, 5])
+def test_a_build_that_a_removal_elsewhere_broke_is_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, losses: int
+) -> None:
+    """Engine 20.10 fails a build whose cache lookup meets an image that goes: 2 of 240 builds among four threads."""
+    with closing(Engine(1)) as engine:
+        losing = LosingEngine(engine.api, losses)
+        monkeypatch.setattr(engine, "_api", losing)
+        builder = ImageBuilder(engine, Images(engine), network_mode=load_settings().build_network)
+        agent = write_agent(tmp_path / "raced", f"LABEL n={os.urandom(8).hex()}\n")
+        if losses < 5:
+            assert not builder.build(agent).was_there
+            assert losing.builds == losses + 1
+        else:
+            with pytest.raises(ImageBuildError, match="unable to find image"):
+                builder.build(agent)
+            assert losing.builds == 5
 
 
 def test_a_base_image_that_cannot_be_had_is_told(builder: ImageBuilder, tmp_path: Path) -> None:

@@ -220,6 +220,8 @@ class TestImages:
                     fileobj=io.BytesIO(f'FROM scratch\nLABEL n={uuid.uuid4().hex}\nCMD ["x"]\n'.encode()),
                     labels={AGENT_LABEL: f"gc-test-{number}"},
                     tag=f"crb/agent-gc-test:{uuid.uuid4().hex[:12]}",
+                    # Looking for a cached step fails where another test removes an image in that moment.
+                    nocache=True,
                     rm=True,
                     forcerm=True,
                 )
