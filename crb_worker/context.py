@@ -23,6 +23,7 @@ from crb_core.store.tables import AttemptRow, SweepRow, core
 from crb_worker.agent_secrets import agent_secrets
 from crb_worker.app import BrokerClient
 from crb_worker.disk_reserve import DiskReserve, disk_folders
+from crb_worker.engine_watch import EngineWatch
 from crb_worker.judge import load_judge, spec_of
 from crb_worker.judge.base import Judge, JudgeWork, bound
 from crb_worker.judge.rate_limit import BrokerRateLimiter, RateLimiter, RateLimits
@@ -54,6 +55,8 @@ class WorkerContext:
         worker: str,
         review_slots: int,
         register: Callable[[dict[str, int] | None], object] = lambda _: None,
+        *,
+        waits_for_engine: bool = False,
     ) -> None:
         self.settings = settings
         self.store = store
@@ -75,6 +78,8 @@ class WorkerContext:
         self.metrics = worker_metrics()
         self.metrics.watch_disk(settings.home_folder)
         self.disk = DiskReserve(disk_folders(settings), settings.disk_reserve)
+        #: None in a local run, which ends where it cannot go on.
+        self.engine_watch = EngineWatch() if waits_for_engine else None
         self.watcher = Watcher(
             store,
             worker,
@@ -86,25 +91,39 @@ class WorkerContext:
             note_store=self.metrics.store_away.note,
             outage=self.store_outage,
             register=register,
-            review_pause=self.disk.reason,
+            review_pause=self._review_pause,
         )
         self._lock = threading.Lock()
+        # Of their own: neither an engine that hangs nor a judge that loads its model keeps anything else waiting.
+        self._sandbox_lock = threading.Lock()
         self._sandboxes: dict[str, Sandbox] = {}
-        # Of its own: a judge that loads its model must not keep reviews from their sandbox.
         self._judges_lock = threading.Lock()
         #: By fingerprint and corpus; what a judge answers depends on nothing else.
         self._judges: dict[tuple[str, int], Judge] = {}
         self._corpora: dict[str, int] = {}
         self._limiters: dict[str, RateLimiter] = {}
 
+    def _review_pause(self) -> str | None:
+        """Why no review may start here; None where they may."""
+        return self.disk.reason() or (None if self.engine_watch is None else self.engine_watch.reason())
+
+    def review_sandbox(self, runner: str) -> Sandbox:
+        """The sandbox that a review needs. As ``sandbox``."""
+        if runner == "docker" and self.engine_watch is not None:
+            self.engine_watch.need()
+        return self.sandbox(runner)
+
     def sandbox(self, runner: str) -> Sandbox:
         """The sandbox of a runner kind; UnavailableError where it cannot run here."""
-        with self._lock:
-            if runner not in self._sandboxes:
-                self._sandboxes[runner] = open_sandbox(
-                    runner, slots=self._slot_count, workspace=self.workspace, settings=self.settings
-                )
-            return self._sandboxes[runner]
+        with self._sandbox_lock:
+            found = self._sandboxes.get(runner)
+            if found is None:
+                found = open_sandbox(runner, slots=self._slot_count, workspace=self.workspace, settings=self.settings)
+                with self._lock:
+                    self._sandboxes[runner] = found
+                    # The slots may have changed meanwhile.
+                    found.resize(self._slot_count)
+            return found
 
     def resize_reviews(self, slots: int) -> None:
         """Run so many reviews at once from now on; 0 takes no more, and those that were taken end."""
@@ -186,7 +205,8 @@ class WorkerContext:
             with self.store.read() as connection:
                 return set(connection.execute(select(attempts.c.tag).where(attempts.c.outcome.is_(None))).scalars())
 
-        if any(tag not in live() for tag, _ in attempt_folders(self.workspace, self.settings.farm)):
+        tags = {tag for tag, _ in attempt_folders(self.workspace, self.settings.farm)}
+        if tags and tags - live():
             # What a killed worker left may be of a kind that this one has had no reason to open yet.
             for runner in ("docker", "process"):
                 with contextlib.suppress(UnavailableError):

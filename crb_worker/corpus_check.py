@@ -18,13 +18,13 @@ from crb_core.formats.checked import Problems
 from crb_core.formats.golden import has_true_positive
 from crb_core.formats.reviewbench import is_reviewbench, read_reviewbench_text
 from crb_core.formats.showcase import SEAL, CorpusText, PullRequestText, is_text_corpus, read_corpus_text
-from crb_core.formats.showcase_seal import json_text, sealed_golden, sealed_reference, sealed_settings
+from crb_core.formats.showcase_seal import BY_HAND, json_text, sealed_golden, sealed_reference, sealed_settings
 from crb_core.formats.strict_json import load_json
 from crb_core.pull_request import PullRequestTraits
 from crb_worker.git import DIFF_OPTIONS, Git, init_repository
 from crb_worker.text_repository import check_commits, write_commits
 
-__all__ = ["CorpusReport", "Counts", "check_corpus", "seal_corpus"]
+__all__ = ["CorpusReport", "Counts", "check_corpus", "require_corpus", "seal_corpus"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +54,14 @@ def check_corpus(folder: Path) -> CorpusReport:
     """Check everything about a text corpus or a ReviewBench folder. InputError if the folder is neither."""
     if is_text_corpus(folder):
         return _check_text(folder)
-    if is_reviewbench(folder):
-        return _check_reviewbench(folder)
+    require_corpus(folder)
+    return _check_reviewbench(folder)
+
+
+def require_corpus(folder: Path) -> None:
+    """InputError for a folder that holds neither form of a corpus."""
+    if is_text_corpus(folder) or is_reviewbench(folder):
+        return
     if not folder.is_dir():
         raise InputError("the folder does not exist", where=Where(file=str(folder)), remedy="Check the path")
     raise InputError(
@@ -157,7 +163,10 @@ def _check_pull_request(git: Git, text: PullRequestText, golden: tuple[GoldenFin
                 f"the provenance of {', '.join(unexplained)} is missing",
                 file=text.golden_file,
                 field=f"{where}.provenance",
-                remedy=f"{SEAL}, or say who or what set it",
+                # Sealing states it only where it is known to be a person's.
+                remedy=f"{SEAL}, or say who or what set it"
+                if finding.producer.startswith(BY_HAND)
+                else "Say who or what set it, human for a person",
             )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import ByteSize
 
+from crb_core.evidence import evidence_folder
 from crb_core.settings import Settings
 
 __all__ = ["RESUME_FACTOR", "DiskReserve", "disk_folders"]
@@ -58,10 +59,12 @@ class DiskReserve:
 def disk_folders(settings: Settings) -> list[Path]:
     """Folders of this machine that a worker and its containers write to, the nearest that exist of each."""
     wanted = [settings.home_folder, _ENGINE_FOLDER]
-    for url in (settings.resolved_evidence_url, settings.resolved_store_url):
-        scheme, _, rest = url.partition("://")
-        if scheme in {"file", "sqlite"}:
-            wanted.append(Path(f"/{rest.lstrip('/')}").parent)
+    evidence = evidence_folder(settings.resolved_evidence_url)
+    if evidence is not None:
+        wanted.append(evidence.absolute())
+    scheme, _, rest = settings.resolved_store_url.partition("://")
+    if scheme == "sqlite":
+        wanted.append(Path(f"/{rest.lstrip('/')}").parent)
     return [next(folder for folder in (path, *path.parents) if folder.exists()) for path in wanted]
 
 

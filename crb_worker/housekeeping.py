@@ -19,7 +19,9 @@ from crb_core.store.references import (
     request_parts,
 )
 from crb_worker.sandbox.build import AGENT_LABEL
-from crb_worker.sandbox.engine import Engine, EngineFailureError, engine_calls, engine_nanoseconds
+from crb_worker.sandbox.engine import Engine
+from crb_worker.sandbox.engine_failures import EngineFailureError, engine_calls
+from crb_worker.sandbox.engine_formats import engine_nanoseconds
 from crb_worker.snapshot import SnapshotCache
 
 __all__ = ["Found", "evidence_things", "image_things", "snapshot_things"]

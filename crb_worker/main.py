@@ -58,7 +58,9 @@ def run_worker(
         with store.write() as connection:
             register_worker(connection, name, host=host, pid=os.getpid(), slots=slots, wanted_slots=wanted_slots)
 
-    context = WorkerContext(settings, store, broker_url, name, max(review_slots, 1), register)
+    context = WorkerContext(
+        settings, store, broker_url, name, max(review_slots, 1), register, waits_for_engine=lifeline is None
+    )
     app = make_app(broker_url, events=lifeline is None)
     register_tasks(app, context)
     if lifeline is not None:
@@ -110,7 +112,7 @@ def _follow_orders(
     wanted: Mapping[str, int] | None,
     pause: str | None,
 ) -> None:
-    """Follow an operator, and take no reviews while the disk is low.
+    """Follow an operator, and take no reviews while the disk is low or the engine away.
 
     ``started`` are the slots of the start, ``slots`` those in force; what runs is left to end.
     """

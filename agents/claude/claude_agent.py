@@ -128,7 +128,9 @@ class Review:
             self._api_failed(f"the API's answer cannot be read: {error}")
         if not isinstance(reply, Message) or not isinstance(reply.content, list):
             self._api_failed("the API's answer is not a message")
-        self._usage.add(getattr(reply, "usage", None), (time.monotonic() - start) * 1000)
+        spent = (time.monotonic() - start) * 1000
+        self._usage.add(getattr(reply, "usage", None), spent, getattr(reply, "model", None))
+        self._job.write_usage(self._usage.report())
         return reply
 
     def _take(self, reply: Message) -> list[Finding] | None:

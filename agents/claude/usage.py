@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 __all__ = ["Usage"]
@@ -12,16 +12,22 @@ __all__ = ["Usage"]
 class Usage:
     """Sums over all replies. A count that any reply did not report is unknown, and stays out of the result.
 
-    ``prompt`` holds all input tokens, those written to and read from the cache included.
+    ``prompt`` holds all input tokens, those written to and read from the cache included. ``models`` are those that
+    answered, by the names that the API gave them.
     """
 
     prompt: int | None = 0
     completion: int | None = 0
     cached: int | None = 0
     milliseconds: float = 0.0
+    models: set[str] | None = field(default_factory=set)
 
-    def add(self, reported: Any, milliseconds: float) -> None:
-        """Add one reply's ``usage`` (None where it had none) and the time that its request took, in ms."""
+    def add(self, reported: Any, milliseconds: float, model: Any) -> None:
+        """Add one reply's ``usage`` (None where it had none), the time that its request took in ms, and its model."""
+        if self.models is not None and isinstance(model, str) and model.strip():
+            self.models.add(model)
+        else:
+            self.models = None
         plain = _count(reported, "input_tokens")
         written = _count(reported, "cache_creation_input_tokens")
         read = _count(reported, "cache_read_input_tokens")
@@ -44,6 +50,7 @@ class Usage:
             "total_tokens": total,
             "cached_tokens": self.cached,
             "time_in_ms": round(self.milliseconds),
+            "models": sorted(self.models) if self.models else None,
         }
         return {name: value for name, value in known.items() if value is not None}
 

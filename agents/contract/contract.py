@@ -117,13 +117,7 @@ class Job:
     def write(self, findings: list[Finding], usage: dict[str, Any] | None = None) -> None:
         """Write the findings file under a temporary name and rename it, so that no half of it is ever read."""
         document: dict[str, Any] = {
-            "pr": {
-                "repo": f"https://github.com/{self.nwo}",
-                "pr_number": self.number,
-                "base": self.base,
-                "head": self.head,
-            },
-            "agent": self.agent,
+            **self._about(),
             "findings": [
                 {
                     "producer": self.agent,
@@ -137,6 +131,24 @@ class Job:
         }
         if usage is not None:
             document["usage"] = usage
+        self._put(document)
+
+    def write_usage(self, usage: dict[str, Any]) -> None:
+        """Leave what was used so far, for the case that time runs out; without findings it is no review."""
+        self._put({**self._about(), "usage": usage})
+
+    def _about(self) -> dict[str, Any]:
+        return {
+            "pr": {
+                "repo": f"https://github.com/{self.nwo}",
+                "pr_number": self.number,
+                "base": self.base,
+                "head": self.head,
+            },
+            "agent": self.agent,
+        }
+
+    def _put(self, document: dict[str, Any]) -> None:
         text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
         # A tool's message may quote bytes of a source file that are no text.
         data = text.encode("utf-8", "replace")

@@ -15,7 +15,8 @@ from typing import Any
 from crb_core.agent_source import AgentSource
 from crb_core.errors import InputError, UnavailableError, Where
 from crb_worker.sandbox.contract import ResolvedImage
-from crb_worker.sandbox.engine import Engine, EngineFailureError, engine_calls
+from crb_worker.sandbox.engine import Engine
+from crb_worker.sandbox.engine_failures import EngineFailureError, engine_calls
 from crb_worker.sandbox.images import Images
 
 __all__ = ["AGENT_LABEL", "BASE_IMAGES", "BuiltImage", "ImageBuildError", "ImageBuilder"]

@@ -16,8 +16,9 @@ from crb_worker.sandbox.contract import AttemptRequest, AttemptResult
 from crb_worker.sandbox.control import Control, Permits, RunSlots
 from crb_worker.sandbox.disk import DiskWatch
 from crb_worker.sandbox.egress import Egress, Lease, declared_hosts
-from crb_worker.sandbox.ended import ENGINE_PATIENCE, how_it_ended
-from crb_worker.sandbox.engine import Engine, EngineFailureError, WaitState, engine_calls
+from crb_worker.sandbox.ended import how_it_ended, is_the_images_fault
+from crb_worker.sandbox.engine import Engine
+from crb_worker.sandbox.engine_failures import EngineFailureError, engine_calls
 from crb_worker.sandbox.images import Images
 from crb_worker.sandbox.layers import Layers
 from crb_worker.sandbox.logs import Tail, may_have_lost_lines
@@ -26,12 +27,11 @@ from crb_worker.sandbox.preparation import VIEW, Preparation
 from crb_worker.sandbox.reaper import Janitor, Removal, remove_container, remove_volumes
 from crb_worker.sandbox.refusals import Refusals, refusal_sentence
 from crb_worker.sandbox.verdict import Ending, Verdict, judge
+from crb_worker.sandbox.watch import AgentWatch, too_slow
 
 __all__ = ["ContainerRun"]
 
 _MIB = 1024 * 1024
-#: Seconds that a killed container may take to be gone before it is left to the reaper.
-_KILL_GRACE = 20.0
 
 
 class _EndedEarlyError(Exception):
@@ -83,6 +83,9 @@ class ContainerRun:
         self._deadline = 0.0
         self._review_ms: float | None = None
         self._engine_ms: float | None = None
+        #: Seconds since the epoch, on the clock that the engine notes ends by.
+        self._noticed_at = 0.0
+        self._told_late: float | None = None
         self._exit_code: int | None = None
         self._streams = {1: Tail(self._limits.log_mib * _MIB), 2: Tail(self._limits.log_mib * _MIB)}
         self._lost_lines = False
@@ -128,8 +131,10 @@ class ContainerRun:
                     start_problem = self._start()
                     if start_problem is None:
                         with self._phase("wait"):
-                            problem = self._wait()
+                            watch = AgentWatch(self._engine, self._container, self._control, self._limits)
+                            problem = watch.until_end(self._deadline, self._disk_watch())
                         self._review_ms = self._create_ms + (time.monotonic() - self._start_began) * 1000
+                        self._noticed_at = time.time()
             self._control.disarm()
             with self._phase("collect"):
                 return self._collect(problem, start_problem)
@@ -183,7 +188,15 @@ class ContainerRun:
         return None
 
     def _remark(self) -> str:
-        """What a verdict says of the agent's network, with a blank before it."""
+        """What a verdict says of what is not the agent's, with a blank before each sentence."""
+        late = (
+            ""
+            if self._told_late is None
+            else f" The engine told of the end {self._told_late:.0f} s late, so how long the review took is not known."
+        )
+        return late + self._network_remark()
+
+    def _network_remark(self) -> str:
         hosts = declared_hosts(self._request.build)
         if not hosts:
             return ""
@@ -285,58 +298,12 @@ class ContainerRun:
             raise error
         if error.status is None:
             raise error
-        state = self._engine.inspect(self._container)["State"]
-        if state.get("ExitCode") in {126, 127} or "in passwd file" in error.problem or "in group file" in error.problem:
-            self._exit_code = state.get("ExitCode") or None
+        exit_code = self._engine.inspect(self._container)["State"].get("ExitCode")
+        if is_the_images_fault(exit_code, error.problem):
+            self._exit_code = exit_code or None
             reason = error.problem.rpartition("exec: ")[2].removesuffix(": unknown")
             return f"The image's command cannot be started: {reason}."
         raise error
-
-    # Wait
-
-    def _wait(self) -> str | None:
-        """Until nothing of the agent runs. A sentence where the engine lost it, None where it ended."""
-        container = self._container
-        disk = self._disk_watch()
-        killed_at: float | None = None
-        while True:
-            now = time.monotonic()
-            if now >= self._deadline and self._control.stopped is None:
-                self._control.stop(
-                    Outcome.TIMEOUT, f"The agent was not done after {self._limits.timeout_seconds} seconds."
-                )
-            if self._control.stopped is not None:
-                killed_at = killed_at or now
-                if now - killed_at > _KILL_GRACE:
-                    return "The engine did not end the container after it was killed."
-                patience = 1.0
-            else:
-                patience = min(self._deadline - now, disk.seconds_to_next())
-            state = self._engine.wait(container, max(0.02, patience))
-            if state is WaitState.ENDED:
-                return None
-            if state is WaitState.BROKEN:
-                problem = self._outlast_engine()
-                if problem is not None:
-                    return problem
-            elif self._control.stopped is None:
-                over = disk.check()
-                if over is not None:
-                    self._control.stop(over.outcome, over.detail)
-            else:
-                self._engine.kill(container)
-
-    def _outlast_engine(self) -> str | None:
-        """The connection broke. None if the container still runs once the engine answers again."""
-        try:
-            state = self._engine.inspect(self._container, ENGINE_PATIENCE)["State"]
-        except EngineFailureError as error:
-            return f"{error.problem}."
-        return (
-            None
-            if state.get("Running")
-            else "The engine's connection broke while the agent ran, and it did not survive."
-        )
 
     def _disk_watch(self) -> DiskWatch:
         layers = Layers(self._engine, self._container)
@@ -354,13 +321,23 @@ class ContainerRun:
     def _collect(self, problem: str | None, start_problem: str | None) -> Verdict:
         ending = Ending(stop=self._control.stopped, problem=problem, start_problem=start_problem)
         if start_problem is None and problem is None:
-            ending, self._engine_ms = how_it_ended(self._engine, self._container, self._control.stopped)
+            ending, times = how_it_ended(self._engine, self._container, self._control.stopped)
+            self._engine_ms, self._told_late = times.ran_ms, times.told_late(self._noticed_at)
+            if self._told_late is not None:
+                self._review_ms = None
             self._exit_code = ending.exit_code
+            if ending.stop is None and ending.problem is None and self._ended_too_late():
+                ending = replace(ending, stop=too_slow(self._limits))
             self._read_logs()
             lost_proxy = self._read_refusals()
             if lost_proxy is not None and ending.problem is None and ending.stop is None:
                 ending = replace(ending, problem=lost_proxy)
         return judge(self._request, ending, self._read_findings, (f"{VIEW.repo}/",), remark=self._remark())
+
+    def _ended_too_late(self) -> bool:
+        """Whether the agent ended after its time, as an engine that hung said later. By two clocks: one may step."""
+        limit = self._limits.timeout_seconds
+        return time.monotonic() > self._deadline and self._engine_ms is not None and self._engine_ms > limit * 1000
 
     def _read_logs(self) -> None:
         container = self._container

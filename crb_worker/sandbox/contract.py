@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from crb_core.agent import AgentBuild, Outcome
 from crb_core.errors import InputError, Where
@@ -45,7 +45,7 @@ WORKSPACE_LABEL = "crb.workspace"
 #: The outcomes that ``stop`` can give an attempt from another thread.
 STOP_OUTCOMES = frozenset({Outcome.TIMEOUT, Outcome.CANCELLED, Outcome.LOST})
 
-#: The usage figures that an agent may report, all optional (facts A13).
+#: The usage figures that an agent may report, all optional (facts A13); with them ``models``, those that they count.
 USAGE_KEYS = ("prompt_tokens", "completion_tokens", "total_tokens", "cached_tokens", "time_in_ms", "cost_usd")
 
 #: ``in_diff(file, start_line, end_line)``: whether the lines touch the diff under review.
@@ -101,8 +101,9 @@ class AttemptResult:
     ``detail`` explains the verdict in one sentence. ``findings`` is empty unless the attempt succeeded;
     ``findings_bytes`` is what the agent wrote (at most the limit), None where nothing could be read. ``stdout`` and
     ``stderr`` hold at most ``limits.log_mib`` each; where ``*_truncated`` is set, the beginning is what is missing.
-    ``review_ms`` is the monotonic wall time of create, start and wait, None where the agent never started; a container
-    may wait for its slot between the first two, which does not count;
+    ``review_ms`` is the monotonic wall time of create, start and wait, None where the agent never started, and where an
+    engine that hung told of its end late; a container may wait for its slot between the first two, which does not
+    count;
     ``engine_ms`` the engine's own StartedAt..FinishedAt, None where it has none or, as happens for containers of a few
     milliseconds, noted the end before the start. ``phases`` holds milliseconds of
     prepare, slot and permit (waiting for leave to run and to start), egress (making or finding a way to the declared
@@ -114,7 +115,7 @@ class AttemptResult:
     outcome: Outcome
     detail: str
     findings: tuple[CandidateFinding, ...] = ()
-    usage: dict[str, float] | None = None
+    usage: dict[str, Any] | None = None
     findings_bytes: bytes | None = None
     stdout: bytes = b""
     stderr: bytes = b""

@@ -33,7 +33,7 @@ class DiskWatch:
         written: Iterable[Path],
         *,
         baseline: int = 0,
-        more: Callable[[], Iterable[Path]] = tuple,
+        more: Callable[[], Iterable[Path] | None] = tuple,
         unlisted_bytes: Callable[[], int] = int,
     ) -> None:
         self._limit_mib = limit_mib
@@ -63,17 +63,23 @@ class DiskWatch:
 
     def _measure(self) -> Stop | None:
         limit = self._limit_mib * _MIB
-        if self._all is None:
-            self._all = (self._out, *self._written, *self._more())
+        places = self._all
+        if places is None:
+            more = self._more()
+            places = (self._out, *self._written, *(more or ()))
+            if more is not None:
+                self._all = places
         room = limit + self._baseline
-        is_too_much = disk_usage(self._out, limit=limit) > limit
-        if not is_too_much and disk_usage(*self._all, limit=room) + self._unlisted_bytes() <= room:
+        in_out = disk_usage(self._out, limit=limit)
+        if in_out <= limit and disk_usage(*places, limit=room) + self._unlisted_bytes() <= room:
             return None
         # Once more, so that the output folder is the reason where it is one, however fast it grew meanwhile.
-        if is_too_much or disk_usage(self._out, limit=limit) > limit:
+        in_out = max(in_out, disk_usage(self._out, limit=limit))
+        if 2 * in_out > limit:
+            most = "" if in_out > limit else " to disk, most of it"
             return Stop(
                 Outcome.OUTPUT_TOO_LARGE,
-                f"The agent wrote more than {self._limit_mib} MiB into its output folder and was ended.",
+                f"The agent wrote more than {self._limit_mib} MiB{most} into its output folder and was ended.",
             )
         return Stop(
             Outcome.NONZERO_EXIT,

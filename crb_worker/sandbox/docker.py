@@ -14,7 +14,8 @@ from crb_worker.sandbox.contract import AttemptRequest, AttemptResult, LiveAttem
 from crb_worker.sandbox.control import Permits, Registry, RunSlots
 from crb_worker.sandbox.egress import Egress
 from crb_worker.sandbox.egress_options import EgressOptions
-from crb_worker.sandbox.engine import Engine, EngineFailureError
+from crb_worker.sandbox.engine import Engine
+from crb_worker.sandbox.engine_failures import EngineFailureError
 from crb_worker.sandbox.images import Images
 from crb_worker.sandbox.reaper import Janitor, Leftovers
 

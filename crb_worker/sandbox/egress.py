@@ -51,6 +51,7 @@ class Egress:
         self._options = options
         self._lock = threading.Lock()
         self._pools: dict[tuple[str, Path], Pool] = {}
+        self._had_image = False
 
     def image_id(self) -> str | None:
         """The proxy image's id; None where it is not here. EngineFailureError."""
@@ -70,11 +71,17 @@ class Egress:
     ) -> Lease | None:
         """A lane to ``hosts``; None where there is no proxy image, or once ``is_stopped``.
 
-        Waits while every subnet is in use. Raises EngineFailureError, UnavailableError.
+        Waits while every subnet is in use. Raises EngineFailureError, and UnavailableError where the image has gone
+        since an attempt had a lane: those that follow are not run without a network for it.
         """
         image_id = self.image_id()
         if image_id is None:
+            if self._had_image:
+                raise UnavailableError(
+                    f"the egress image {self._options.image} has gone from this machine", remedy="make egress-image"
+                )
             return None
+        self._had_image = True
         key = (farm, workspace)
         with self._lock:
             if key not in self._pools:

@@ -6,14 +6,15 @@ import contextlib
 import secrets
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from ipaddress import IPv4Network
 from itertools import islice
 
 from docker.types import IPAMConfig, IPAMPool, LogConfig, Ulimit
 
-from crb_worker.sandbox.egress_options import LANE_PREFIX, EgressOptions
-from crb_worker.sandbox.engine import Engine, EngineFailureError, engine_calls
+from crb_worker.sandbox.egress_options import LANE_PREFIX, EgressOptions, lane_count, lanes_in, own_subnets
+from crb_worker.sandbox.engine import Engine
+from crb_worker.sandbox.engine_failures import EngineFailureError, engine_calls
 
 __all__ = ["PROXY_PORT", "Lane", "NoSubnetError", "Proxy", "Subnets", "make_outside", "remove_network"]
 
@@ -36,30 +37,25 @@ class NoSubnetError(EngineFailureError):
 
 
 class Subnets:
-    """Hands out subnets that no network of the engine has. Where others use the pool too, it looks further."""
+    """Hands out subnets that no network of the engine has and this machine has no route into.
 
-    def __init__(self, pool: IPv4Network) -> None:
+    Where others use the pool too, it looks further. ``routed`` is asked each time: ways to other networks come and go.
+    """
+
+    def __init__(self, pool: IPv4Network, routed: Callable[[], Iterable[IPv4Network]] = own_subnets) -> None:
         self._pool = pool
-        self._count = 1 << (LANE_PREFIX - pool.prefixlen)
+        self._routed = routed
+        self._count = lane_count(pool)
         # Elsewhere than other workers of this machine start to look.
         self._next = secrets.randbelow(self._count)
 
     def left_by(self, networks: Iterable[str]) -> int:
-        """How many subnets are not touched by ``networks``, given as the engine writes their addresses."""
-        taken: set[IPv4Network] = set()
+        """How many subnets are neither routed to nor touched by ``networks``, as the engine writes their addresses."""
+        taken = list(self._routed())
         for text in networks:
-            try:
-                network = IPv4Network(text)
-            except ValueError:
-                continue
-            if network.overlaps(self._pool):
-                wide = max(network, self._pool, key=lambda each: each.prefixlen)
-                taken |= (
-                    {wide.supernet(new_prefix=LANE_PREFIX)}
-                    if wide.prefixlen >= LANE_PREFIX
-                    else set(wide.subnets(new_prefix=LANE_PREFIX))
-                )
-        return self._count - len(taken)
+            with contextlib.suppress(ValueError):
+                taken.append(IPv4Network(text))
+        return self._count - lanes_in(self._pool, taken)
 
     def make_network(self, engine: Engine, name: str, labels: dict[str, str], *, internal: bool) -> IPv4Network:
         """Make a network in the next free subnet, and give that. NoSubnetError where none is, EngineFailureError."""
@@ -71,9 +67,13 @@ class Subnets:
                 # Nothing leaves the network, so nothing needs a rule that gives it another address.
                 "com.docker.network.bridge.enable_ip_masquerade": "false",
             }
+        routed = list(self._routed())
         for _ in range(self._count):
             subnet = next(islice(self._pool.subnets(new_prefix=LANE_PREFIX), self._next, None))
             self._next = (self._next + 1) % self._count
+            # The engine does not ask: what the route leads to would vanish behind the new network.
+            if any(subnet.overlaps(each) for each in routed):
+                continue
             try:
                 with engine_calls("making a network"):
                     engine.api.create_network(
@@ -90,8 +90,10 @@ class Subnets:
                     raise
             else:
                 return subnet
+        hidden = lanes_in(self._pool, routed)
         raise NoSubnetError(
-            f"No subnet is free in {self._pool} (CRB_EGRESS_SUBNETS): {self._count} of size /{LANE_PREFIX} are in use"
+            f"No subnet is free in {self._pool} (CRB_EGRESS_SUBNETS): {self._count - hidden} of size /{LANE_PREFIX}"
+            " are in use" + (f", and {hidden} are where this machine has a route to" if hidden else "")
         )
 
 

@@ -13,7 +13,8 @@ import structlog
 from crb_worker.sandbox.contract import FARM_LABEL, WORKSPACE_LABEL
 from crb_worker.sandbox.egress_options import EgressOptions
 from crb_worker.sandbox.egress_parts import Lane, NoSubnetError, Proxy, Subnets, make_outside, remove_network
-from crb_worker.sandbox.engine import Engine, EngineFailureError, engine_calls
+from crb_worker.sandbox.engine import Engine
+from crb_worker.sandbox.engine_failures import EngineFailureError, engine_calls
 from crb_worker.sandbox.pool_lock import POOL_LABEL, PoolLock, pool_is_live
 from crb_worker.sandbox.refusals import Refusals, read_refusals
 

@@ -167,7 +167,9 @@ def remove_tree(path: Path) -> bool:
     try:
         shutil.rmtree(path)
     except FileNotFoundError:
-        return True
+        # Somebody else removes it as well: what vanished may have been anywhere in it.
+        if os.path.lexists(path):
+            _rm(path)
     except PermissionError:
         # A folder that its owner locked: no more than a change of mode for its owner.
         subprocess.run(["chmod", "-R", "u+rwx", "--", str(path)], capture_output=True, check=False)

@@ -9,7 +9,8 @@ from typing import Any
 
 from crb_core.errors import InputError, UnavailableError, Where
 from crb_worker.sandbox.contract import ResolvedImage
-from crb_worker.sandbox.engine import Engine, EngineFailureError, engine_calls
+from crb_worker.sandbox.engine import Engine
+from crb_worker.sandbox.engine_failures import EngineFailureError, engine_calls
 
 __all__ = ["Images", "repository_of"]
 
@@ -58,8 +59,11 @@ class Images:
     def restore(self, image_id: str, *names: str | None) -> None:
         """Have the engine hold ``image_id`` again, pulled by one of ``names`` (repository digests).
 
-        UnavailableError if it cannot be had, or if the registry has something else under that name.
+        Nothing is pulled where it is here after all. UnavailableError if it cannot be had, or if the registry has
+        something else under that name.
         """
+        if self._inspect(image_id) is not None:
+            return
         for name in names:
             if name is not None and "@sha256:" in name:
                 if self.resolve(name).image_id == image_id:

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from crb_worker.sandbox.engine import Engine, EngineFailureError, engine_calls
+from crb_worker.sandbox.engine import Engine
+from crb_worker.sandbox.engine_failures import EngineFailureError, engine_calls
 from crb_worker.sandbox.nameless import device, nameless_bytes, process_tree
 from crb_worker.sandbox.preparation import VIEW
 
@@ -30,12 +31,13 @@ class Layers:
         self._first_process: int | None = None
         self._devices: set[int | None] = set()
 
-    def folders(self) -> Iterable[Path]:
-        """Folders of this machine that hold what the container writes outside the contract's mounts."""
+    def folders(self) -> Iterable[Path] | None:
+        """Folders of this machine that hold what the container writes outside the contract's mounts; None where the
+        engine does not say."""
         try:
             facts = self._engine.inspect(self._container)
         except EngineFailureError:
-            return ()
+            return None
         self._look_at_process(facts)
         layer = ((facts.get("GraphDriver") or {}).get("Data") or {}).get("UpperDir")
         volumes = [

@@ -23,6 +23,7 @@ from crb_core.errors import CrbError, InputError, Where, first_problem
 from crb_core.finding import CandidateFinding
 from crb_core.formats.strict_json import load_json
 from crb_core.pull_request import PullRequest
+from crb_core.usage import LARGEST_FIGURE
 from crb_worker.sandbox.contract import USAGE_KEYS, InDiff
 
 __all__ = [
@@ -30,11 +31,13 @@ __all__ = [
     "MAX_DEPTH",
     "MAX_FINDINGS",
     "MAX_LINE",
+    "MAX_MODELS",
     "MAX_VALUES",
     "OutputError",
     "Review",
     "normalise_path",
     "read_findings_file",
+    "reported_usage",
     "require_few_values",
     "validate_findings",
 ]
@@ -48,6 +51,8 @@ MAX_VALUES = 2_000_000
 MAX_DEPTH = 32
 #: Largest line number.
 MAX_LINE = 2**31 - 1
+#: Most models that a usage report names.
+MAX_MODELS = 64
 
 _CONTAINER_REPO = "/work/repo/"
 _NOT_BLANK = re.compile(r"\S")
@@ -67,7 +72,7 @@ class Review:
     """A valid findings file: findings in the agent's order, and the usage that it reports (None: none reported)."""
 
     findings: tuple[CandidateFinding, ...]
-    usage: dict[str, float] | None
+    usage: dict[str, Any] | None
 
 
 def read_findings_file(out: Path, max_bytes: int) -> bytes:
@@ -199,6 +204,21 @@ def validate_findings(
     return Review(findings=findings, usage=_usage(document))
 
 
+def reported_usage(data: bytes, pull_request: PullRequest) -> dict[str, Any] | None:
+    """The usage that the file of an attempt reports which did not succeed; None where it reports none that counts.
+
+    Such an attempt may have been stopped at any moment, so nothing but the usage must be right: findings may be wrong
+    or missing, ``pr`` too, but where ``pr`` names another pull request the figures are not of this attempt.
+    """
+    try:
+        document = _object(load_json(data, FINDINGS_NAME, max_depth=MAX_DEPTH), "the document", None)
+        if "pr" in document:
+            _check_identity(_object(document["pr"], "pr", "pr"), pull_request)
+        return _usage(document)
+    except CrbError:
+        return None
+
+
 def _located(error: CrbError) -> OutputError:
     located = OutputError(Outcome.OUTPUT_INVALID, error.problem, remedy=error.remedy)
     located.where = error.where
@@ -312,15 +332,23 @@ def _path(written: str, at: str, prefixes: tuple[str, ...]) -> str:
     return path
 
 
-def _usage(document: dict[str, Any]) -> dict[str, float] | None:
+def _usage(document: dict[str, Any]) -> dict[str, Any] | None:
     if "usage" not in document:
         return None
     usage = _object(document["usage"], "usage", "usage")
-    known: dict[str, float] = {}
+    known: dict[str, Any] = {}
     for key in USAGE_KEYS:
         if key in usage:
             known[key] = _figure(usage[key], key)
+    models = usage.get("models")
+    # No key of the public contract, so a value of another form is let pass; its tokens then compare with nobody's.
+    if known and isinstance(models, list) and 0 < len(models) <= MAX_MODELS and all(map(_is_model, models)):
+        known["models"] = sorted(set(models))
     return known or None
+
+
+def _is_model(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and len(value) <= 200 and "\0" not in value
 
 
 def _figure(value: Any, key: str) -> float:
@@ -329,7 +357,7 @@ def _figure(value: Any, key: str) -> float:
     figure = math.inf
     with contextlib.suppress(OverflowError):
         figure = float(value)
-    if not math.isfinite(figure) or figure < 0:
-        raise _invalid(f"{key} is not a finite number of at least 0", f"usage.{key}")
+    if not 0 <= figure <= LARGEST_FIGURE:
+        raise _invalid(f"{key} is not a finite number of at least 0 and at most {LARGEST_FIGURE:g}", f"usage.{key}")
     # An integer that a double cannot hold exactly would change silently in a store.
     return value if isinstance(value, int) and value <= 2**53 else figure

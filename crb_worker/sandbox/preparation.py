@@ -17,9 +17,11 @@ from crb_worker.sandbox.contract import (
     declared_secrets,
 )
 from crb_worker.sandbox.egress import Lease, proxy_variables
-from crb_worker.sandbox.engine import Engine, bind_mount, engine_calls, overlay_mount
+from crb_worker.sandbox.engine import Engine
+from crb_worker.sandbox.engine_failures import engine_calls
 from crb_worker.sandbox.folder import AttemptFolder, copy_pr_files, copy_tree, disk_usage, require_snapshot
 from crb_worker.sandbox.logs import log_options
+from crb_worker.sandbox.mounts import bind_mount, overlay_mount
 
 __all__ = ["VIEW", "Preparation"]
 

@@ -13,8 +13,10 @@ import structlog
 from docker.types import LogConfig, Ulimit
 
 from crb_worker.sandbox.contract import ATTEMPT_LABEL, FARM_LABEL, WORKSPACE_LABEL
-from crb_worker.sandbox.engine import Engine, EngineFailureError, bind_mount, engine_calls
+from crb_worker.sandbox.engine import Engine
+from crb_worker.sandbox.engine_failures import EngineFailureError, engine_calls
 from crb_worker.sandbox.folder import attempt_folders, remove_tree
+from crb_worker.sandbox.mounts import bind_mount
 from crb_worker.sandbox.pool_lock import POOL_LABEL, dead_pool_files, pool_is_live
 
 __all__ = ["Janitor", "Leftovers", "Removal", "remove_container", "remove_volumes"]
@@ -43,7 +45,8 @@ class Janitor:
         if remove_tree(path):
             return True
         for image in (*self._images, *more_images):
-            with contextlib.suppress(EngineFailureError):
+            # The folder may go meanwhile, by another reaper.
+            with contextlib.suppress(EngineFailureError, FileNotFoundError):
                 self._empty(path, image, labels)
             if remove_tree(path):
                 return True

@@ -31,5 +31,9 @@ def open_sandbox(runner: str, *, slots: int, workspace: Path, settings: Settings
         raise UnavailableError(
             f"A build with the runner {runner!r} cannot be run here", remedy="Imported reviews are only judged"
         )
-    sandbox.check()
+    try:
+        sandbox.check()
+    except BaseException:
+        sandbox.close()
+        raise
     return sandbox

@@ -11,7 +11,7 @@ from crb_core.agent import Outcome
 from crb_core.finding import CandidateFinding
 from crb_worker.sandbox.contract import AttemptRequest
 from crb_worker.sandbox.control import Stop
-from crb_worker.sandbox.output import OutputError, require_few_values, validate_findings
+from crb_worker.sandbox.output import OutputError, reported_usage, require_few_values, validate_findings
 
 __all__ = ["Ending", "Verdict", "judge"]
 
@@ -33,7 +33,10 @@ class Ending:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """Outcome, the sentence that explains it, and what was accepted."""
+    """Outcome, the sentence that explains it, and what was accepted.
+
+    ``usage`` is what the file reports, also of an attempt that did not succeed; None where it reports none.
+    """
 
     outcome: Outcome
     detail: str
@@ -67,7 +70,9 @@ def judge(
             unreadable = error
 
     def verdict(outcome: Outcome, detail: str) -> Verdict:
-        return Verdict(outcome=outcome, detail=detail, findings_bytes=data)
+        # What was used was used, whatever became of the review.
+        usage = None if data is None else reported_usage(data, request.pull_request)
+        return Verdict(outcome=outcome, detail=detail, usage=usage, findings_bytes=data)
 
     if ending.stop is not None:
         return verdict(ending.stop.outcome, f"{ending.stop.detail}{remark}")

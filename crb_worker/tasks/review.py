@@ -19,9 +19,10 @@ from crb_core.store.steps import TakenStep, finish_attempt
 from crb_core.store.tables import StepState
 from crb_worker.context import WorkerContext
 from crb_worker.patience import hand_back_if_possible, keep_trying, take_patiently
-from crb_worker.sandbox.contract import AttemptRequest, AttemptResult, Sandbox
+from crb_worker.sandbox.contract import AttemptRequest, AttemptResult
 from crb_worker.sandbox.refusals import pausing_refusals
 from crb_worker.sandbox.scrubbing import without_secrets
+from crb_worker.sandbox.stops import Stops
 from crb_worker.snapshot import source_for
 
 __all__ = ["review_step"]
@@ -67,17 +68,10 @@ def review_step(context: WorkerContext, step_id: int) -> None:
 
 
 def _review(context: WorkerContext, step: TakenStep) -> None:
-    stopped: list[Outcome] = []
-    running: list[Sandbox] = []
     assert step.attempt_tag is not None
-
-    def stop(outcome: Outcome) -> None:
-        stopped.append(outcome)
-        for sandbox in running:
-            sandbox.stop(step.attempt_tag or "", outcome)
-
+    stops = Stops(step.attempt_tag)
     agent = "unknown"
-    with context.watcher.hold(step, stop):
+    with context.watcher.hold(step, stops.stop):
         try:
             with context.store.read() as connection:
                 trial = load_trial(connection, step.trial_id)
@@ -88,7 +82,7 @@ def _review(context: WorkerContext, step: TakenStep) -> None:
                 pull_request=trial.pull_request.key,
                 round=trial.round,
             )
-            ended = _run(context, step, trial, running, stopped)
+            ended = _run(context, step, trial, stops)
         except InputError as error:
             # The same input gives the same error: another attempt would only repeat it.
             ended = _Ended(outcome=Outcome.ENGINE_ERROR, detail=scrub_log_line(str(error)), values={}, final=True)
@@ -122,37 +116,36 @@ def _run(
     context: WorkerContext,
     step: TakenStep,
     trial: TrialContext,
-    running: list[Sandbox],
-    stopped: list[Outcome],
+    stops: Stops,
 ) -> _Ended:
-    sandbox = context.sandbox(trial.build.runner)
+    sandbox = context.review_sandbox(trial.build.runner)
     snapshot = context.snapshots.get(
         source_for(trial.snapshot_source["kind"], trial.snapshot_source["template"]), trial.pull_request
     )
-    running.append(sandbox)
-    if stopped:
-        return _Ended(outcome=stopped[0], detail="Stopped before the container started", values={})
     assert step.attempt_tag is not None
     assert step.attempt_number is not None
     secrets = context.secrets(trial.build)
     scrubber = Scrubber(secrets.values())
     keep_out_of_logs(secrets.values())
     snapshot_ms = (time.monotonic() - step.taken_at) * 1000
-    result = sandbox.run(
-        AttemptRequest(
-            attempt_id=step.attempt_tag,
-            attempt_number=step.attempt_number,
-            round=trial.round,
-            pull_request=trial.pull_request,
-            build=trial.build,
-            repo=snapshot.repo,
-            pr_files=snapshot.pr_files,
-            workspace=context.workspace,
-            farm=context.settings.farm,
-            in_diff=snapshot.diff.in_diff,
-            secrets=secrets,
+    with stops.reaching(sandbox):
+        if stops.outcome is not None:
+            return _Ended(outcome=stops.outcome, detail="Stopped before the container started", values={})
+        result = sandbox.run(
+            AttemptRequest(
+                attempt_id=step.attempt_tag,
+                attempt_number=step.attempt_number,
+                round=trial.round,
+                pull_request=trial.pull_request,
+                build=trial.build,
+                repo=snapshot.repo,
+                pr_files=snapshot.pr_files,
+                workspace=context.workspace,
+                farm=context.settings.farm,
+                in_diff=snapshot.diff.in_diff,
+                secrets=secrets,
+            )
         )
-    )
     since = time.monotonic()
     result = without_secrets(result, scrubber)
     # Blob before row: a row never names evidence that is not there.

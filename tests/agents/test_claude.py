@@ -91,7 +91,9 @@ def review(agent_module: ModuleType, monkeypatch: pytest.MonkeyPatch, capfd: pyt
                 status = end.code
         result = Run(status, capfd.readouterr().err, out)
         assert KEY not in result.log
-        assert os.listdir(out.parent) == (["findings.json"] if status == 0 else []), result.log
+        # A failure leaves no review, only what was used until then, where anything was answered.
+        assert os.listdir(out.parent) in ([["findings.json"]] if status == 0 else [["findings.json"], []]), result.log
+        assert status == 0 or not out.exists() or set(result.document) == {"pr", "agent", "usage"}
         return result, server.requests
 
     return run
@@ -133,6 +135,7 @@ def test_it_reviews(review: Review, change: PullRequestFolder) -> None:
     assert run.document["findings"] == [{"producer": "claude", **FINDING}]
     usage = run.document["usage"]
     assert usage.pop("time_in_ms") >= 0
+    assert usage.pop("models") == [requests[0].body["model"]]
     assert usage == {"prompt_tokens": 3425, "completion_tokens": 80, "total_tokens": 3505, "cached_tokens": 1700}
     first, second = requests
     assert first.body["model"] == "claude-sonnet-5"
@@ -291,6 +294,8 @@ def test_two_wrong_reports_are_a_failure(review: Review, change: PullRequestFold
     run, _ = review(change, [wrong, wrong])
     assert run.status == 5
     assert "wrong shape" in run.log
+    # Two requests were paid for, and a farm can know it.
+    assert run.document["usage"]["total_tokens"] == 220
 
 
 def test_at_most_30_findings_are_reported(review: Review, change: PullRequestFolder) -> None:
@@ -428,9 +433,9 @@ def test_a_wrong_setting_ends_with_status_2(
 def test_counts_that_the_api_does_not_report_stay_unknown(review: Review, change: PullRequestFolder) -> None:
     """A missing count is left out of the usage, never 0; there is no cost."""
     run, _ = review(change, [Reply(report().content, usage={"input_tokens": 7, "output_tokens": 3})])
-    assert set(run.document["usage"]) == {"prompt_tokens", "completion_tokens", "total_tokens", "time_in_ms"}
+    assert set(run.document["usage"]) == {"prompt_tokens", "completion_tokens", "total_tokens", "time_in_ms", "models"}
     run, _ = review(change, [Reply(report().content, usage=None)])
-    assert set(run.document["usage"]) == {"time_in_ms"}
+    assert set(run.document["usage"]) == {"time_in_ms", "models"}
 
 
 def test_text_of_the_pull_request_cannot_leave_its_markers(review: Review, pull_request: PullRequestFolder) -> None:

@@ -77,7 +77,7 @@ ATTACKS: tuple[Attack, ...] = (
     _ends("memory-without-an-owner", _OOM, "64 MiB"),
     _ends("memory-of-the-kernel", _OOM, "64 MiB"),
     # Disk
-    _ends("disk-bomb-in-out", _LARGE, "16 MiB into its output folder"),
+    _ends("disk-bomb-in-out", _LARGE, "into its output folder"),
     _ends("disk-bomb-in-tmp", _EXIT, "16 MiB to disk"),
     _ends("disk-bomb-in-repo", _EXIT, "16 MiB to disk"),
     _ends("files-without-a-name", _EXIT, "16 MiB to disk"),

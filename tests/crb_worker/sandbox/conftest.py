@@ -13,7 +13,10 @@ from crb_worker.sandbox.contract import Sandbox
 from crb_worker.sandbox.docker import BASE_IMAGE, DockerSandbox
 from crb_worker.sandbox.egress_options import EgressOptions
 from crb_worker.sandbox.process import ProcessSandbox
+from tests.crb_worker.sandbox.egress_ground import internet, net, python_image
 from tests.crb_worker.sandbox.support import IMAGES, Ground, build_image
+
+__all__ = ["internet", "net", "python_image"]
 
 #: Agents of these tests have no network, whatever images this machine has; tests of egress say otherwise.
 NO_EGRESS = EgressOptions(image="crb/no-such-proxy:1")

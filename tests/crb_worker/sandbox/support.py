@@ -141,7 +141,7 @@ def build_image(engine: docker.APIClient, tag: str, files: dict[str, bytes]) -> 
 
 
 class Relay:
-    """A socket in front of the engine's that can be cut, as when the engine restarts."""
+    """A socket in front of the engine's that can be cut, as when that restarts, or hang, as when that is stopped."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -150,6 +150,8 @@ class Relay:
         #: Connections so far.
         self.accepted = 0
         self._listener: socket.socket | None = None
+        self._flows = threading.Event()
+        self._flows.set()
         self.mend()
 
     def mend(self) -> None:
@@ -171,6 +173,13 @@ class Relay:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
+    def hang(self) -> None:
+        """Keep connections, take new ones, and hand nothing on until ``go_on``."""
+        self._flows.clear()
+
+    def go_on(self) -> None:
+        self._flows.set()
+
     def _accept(self, listener: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while True:
@@ -182,10 +191,10 @@ class Relay:
                 for source, target in ((client, engine), (engine, client)):
                     threading.Thread(target=self._copy, args=(source, target), daemon=True).start()
 
-    @staticmethod
-    def _copy(source: socket.socket, target: socket.socket) -> None:
+    def _copy(self, source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
+                self._flows.wait()
                 target.sendall(data)
         for end in (source, target):
             with contextlib.suppress(OSError):

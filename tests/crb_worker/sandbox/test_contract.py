@@ -228,6 +228,29 @@ class TestEnding:
         assert result.review_ms is not None
         assert result.review_ms >= 1000
 
+    @pytest.mark.parametrize(
+        ("written", "usage"),
+        [
+            (review('[], "usage": {"total_tokens": 12, "cost_usd": 0.5}'), {"total_tokens": 12, "cost_usd": 0.5}),
+            ("", None),
+        ],
+        ids=["written", "absent"],
+    )
+    def test_keeps_the_usage_that_was_written_before_the_deadline(
+        self, ground: Ground, written: str, usage: dict[str, float] | None
+    ) -> None:
+        """A timed-out attempt has no findings, but what it said that it used was used; unsaid is None, never 0."""
+        result = ground.run(f"{written} sleep 60", timeout_seconds=1)
+        assert (result.outcome, result.findings, result.usage) == (Outcome.TIMEOUT, (), usage)
+
+    def test_keeps_the_usage_of_an_agent_that_failed(self, ground: Ground) -> None:
+        """Another exit code, or findings that break a rule, undo no charge."""
+        script = review('[], "usage": {"cost_usd": 0.5}')
+        failed = ground.run(f"{script} exit 3")
+        assert (failed.outcome, failed.usage) == (Outcome.NONZERO_EXIT, {"cost_usd": 0.5})
+        invalid = ground.run(review('[7], "usage": {"cost_usd": 0.5}'))
+        assert (invalid.outcome, invalid.usage) == (Outcome.OUTPUT_INVALID, {"cost_usd": 0.5})
+
     @pytest.mark.parametrize("outcome", [Outcome.CANCELLED, Outcome.LOST, Outcome.TIMEOUT])
     def test_stops_from_another_thread(self, ground: Ground, outcome: Outcome) -> None:
         """``stop`` ends a running attempt, and its run gives that outcome."""

@@ -24,7 +24,9 @@ from crb_core.agent import Outcome, Secrets
 from crb_core.errors import InputError, UnavailableError
 from crb_worker.sandbox.contract import ATTEMPT_LABEL, FARM_LABEL, AttemptRequest, AttemptResult
 from crb_worker.sandbox.docker import DockerSandbox
-from crb_worker.sandbox.engine import Engine, EngineFailureError
+from crb_worker.sandbox.engine import Engine
+from crb_worker.sandbox.engine_failures import EngineFailureError
+from crb_worker.sandbox.images import Images
 from tests.crb_worker.sandbox.support import EMPTY_REVIEW, FLOOD, Ground, Relay, build_image, with_secrets
 
 pytestmark = pytest.mark.docker
@@ -428,6 +430,12 @@ class TestImages:
         by_tag = docker_ground.sandbox.resolve("crb/test-shell")
         assert (by_tag.image_id, by_tag.repo_digest) == (shell_image, None)
         assert docker_ground.sandbox.resolve(shell_image).image_id == shell_image
+
+    def test_takes_an_image_that_is_here_after_all(self, docker_ground: Ground, shell_image: str) -> None:
+        """An engine says 404 of other things as well, such as a volume that was pruned while it was made."""
+        engine = Engine(1)
+        Images(engine).restore(shell_image)
+        engine.close()
 
     @pytest.mark.parametrize("reference", ["crb/no-such-agent", "crb/base:none", "sha256:" + "1" * 64])
     def test_never_asks_a_registry_for_what_is_built_here(self, docker_ground: Ground, reference: str) -> None:

@@ -22,6 +22,7 @@ from crb_worker.sandbox.output import (
     OutputError,
     Review,
     read_findings_file,
+    reported_usage,
     require_few_values,
     validate_findings,
 )
@@ -119,11 +120,46 @@ class TestAccepts:
             ({"model": "x"}, None),
             ({"total_tokens": 0}, {"total_tokens": 0}),
             ({"cost_usd": 0.25, "prompt_tokens": 7, "x": []}, {"cost_usd": 0.25, "prompt_tokens": 7}),
+            ({"total_tokens": 1, "models": ["n", "m", "n"]}, {"total_tokens": 1, "models": ["m", "n"]}),
+            ({"models": ["m"]}, None),
         ],
     )
-    def test_keeps_the_usage_that_is_known(self, usage: dict[str, Any], kept: dict[str, float] | None) -> None:
-        """A figure of 0 is reported, a missing one is not."""
+    def test_keeps_the_usage_that_is_known(self, usage: dict[str, Any], kept: dict[str, Any] | None) -> None:
+        """A figure of 0 is reported, a missing one is not; the models that the figures count stay with them."""
         assert validate(document(usage=usage)).usage == kept
+
+    @pytest.mark.parametrize(
+        "models", ["m", {}, [], ["m", 1], ["m", " "], ["m" * 201], ["a\0"], [f"m{n}" for n in range(65)]]
+    )
+    def test_lets_a_list_of_models_pass_that_is_none(self, models: Any) -> None:
+        """It is no key of the public contract, so an image that satisfies that runs; nothing is taken from it."""
+        assert validate(document(usage={"total_tokens": 1, "models": models})).usage == {"total_tokens": 1}
+
+
+class TestUsageOfAFailedAttempt:
+    @pytest.mark.parametrize(
+        ("value", "kept"),
+        [
+            (document(usage={"cost_usd": 0.5, "total_tokens": 7}), {"cost_usd": 0.5, "total_tokens": 7}),
+            ({"usage": {"total_tokens": 7}}, {"total_tokens": 7}),
+            (document(findings="none", usage={"total_tokens": 7}), {"total_tokens": 7}),
+            (document(), None),
+            (document(usage={"cost_usd": -1, "total_tokens": 7}), None),
+            (document(usage=[]), None),
+            (document(pr={**document()["pr"], "pr_number": 8}, usage={"total_tokens": 7}), None),
+            (document(pr=None, usage={"total_tokens": 7}), None),
+            (b'{"usage": {"total_tokens": 7}, "findings": [', None),
+            (b'{"usage": {"total_tokens": 7}, "usage": {"total_tokens": 8}}', None),
+            (b"", None),
+            (b"[]", None),
+            (b"\xff", None),
+            (b"[" * 100_000, None),
+        ],
+    )
+    def test_counts_what_is_right_whatever_else_is_wrong(self, value: Any, kept: dict[str, float] | None) -> None:
+        """A file of another pull request, and figures that no usage can have, count nothing; nothing raises."""
+        data = value if isinstance(value, bytes) else json.dumps(value).encode()
+        assert reported_usage(data, PULL_REQUEST) == kept
 
 
 class TestRefuses:
@@ -154,6 +190,8 @@ class TestRefuses:
             (with_pr(base=None), "pr.base is missing or null"),
             (document(usage=[]), "usage is an array"),
             (document(usage={"cost_usd": -1}), "cost_usd is not a finite number"),
+            (document(usage={"cost_usd": 1.7e308}), "cost_usd is not a finite number"),
+            (document(usage={"total_tokens": 10**301}), "total_tokens is not a finite number"),
             (document(usage={"cost_usd": "1"}), "cost_usd is a string"),
             (document(usage={"total_tokens": True}), "total_tokens is a boolean"),
             (document(usage={"total_tokens": None}), "usage.total_tokens"),

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 import tracemalloc
 from collections.abc import Callable
 from ipaddress import IPv4Network
@@ -17,9 +18,11 @@ import requests
 import urllib3
 
 from crb_core.agent import Outcome
-from crb_worker.sandbox.control import Control
+from crb_worker.sandbox.control import Control, Stop
+from crb_worker.sandbox.disk import DiskWatch
 from crb_worker.sandbox.egress_parts import Subnets
-from crb_worker.sandbox.engine import engine_milliseconds, is_read_timeout
+from crb_worker.sandbox.engine_failures import is_read_timeout
+from crb_worker.sandbox.engine_formats import engine_milliseconds
 from crb_worker.sandbox.folder import TooDeepError, copy_tree, disk_usage, remove_tree
 from crb_worker.sandbox.images import repository_of
 from crb_worker.sandbox.logs import Tail, may_have_lost_lines
@@ -187,6 +190,38 @@ class TestFolder:
         assert remove_tree(tmp_path / "gone")
         assert remove_tree(tmp_path / "gone")
         assert (tmp_path / "kept" / "file").read_text() == "x"
+
+    def test_removes_the_rest_of_what_another_removes_as_well(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A file that vanishes in between is no sign that nothing is left."""
+        for name in ("a", "b", "c"):
+            (tmp_path / "gone" / name).mkdir(parents=True)
+            (tmp_path / "gone" / name / "file").write_text("x")
+        really_unlink = os.unlink
+
+        def removed_by_another(path: str, *, dir_fd: int | None = None) -> None:
+            really_unlink(path, dir_fd=dir_fd)
+            really_unlink(path, dir_fd=dir_fd)
+
+        monkeypatch.setattr(os, "unlink", removed_by_another)
+        assert remove_tree(tmp_path / "gone")
+        assert not (tmp_path / "gone").exists()
+
+    def test_asks_again_for_folders_that_the_engine_did_not_name(self, tmp_path: Path) -> None:
+        """Else an engine that is away for a moment would free an agent of its limit."""
+        (tmp_path / "out").mkdir()
+        (tmp_path / "layer").mkdir()
+        (tmp_path / "layer" / "bomb").write_bytes(os.urandom(2_000_000))
+        answers: list[list[Path] | None] = [None, [tmp_path / "layer"]]
+        watch = DiskWatch(1, tmp_path / "out", [], more=lambda: answers.pop(0))
+        stops: list[Stop | None] = []
+        while len(stops) < 2:
+            time.sleep(watch.seconds_to_next())
+            stops.append(watch.check())
+        assert stops[0] is None
+        assert stops[1] is not None
+        assert stops[1].outcome is Outcome.NONZERO_EXIT
 
     def test_copies_without_hard_links(self, tmp_path: Path) -> None:
         """The copy shares no inode with the cache, and keeps modes and links."""
