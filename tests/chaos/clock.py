@@ -14,6 +14,15 @@ from tests.e2e.farm import steps
 
 __all__ = ["FalseClock", "step_the_clock_back"]
 
+#: Python sleeps until a moment of the monotonic clock, which libfaketime 0.9.10 turns into one before the start of time
+#: when it leaves that clock alone: the sleep fails with EINVAL. A wait for no file is a plain length of time.
+_SLEEP = """\
+import select
+import time
+
+time.sleep = lambda seconds: select.select([], [], [], seconds) and None
+"""
+
 
 class FalseClock:
     """The wall clock of every process that gets ``settings``; their monotonic clock is the host's."""
@@ -23,7 +32,11 @@ class FalseClock:
         if not found:
             pytest.skip("no libfaketime (Debian's package libfaketime)")
         self._file = file
+        at_start = file.parent / "python"
+        at_start.mkdir()
+        (at_start / "sitecustomize.py").write_text(_SLEEP)
         self.settings = {
+            "PYTHONPATH": str(at_start),
             "LD_PRELOAD": str(found[0]),
             "FAKETIME_TIMESTAMP_FILE": str(file),
             "FAKETIME_NO_CACHE": "1",

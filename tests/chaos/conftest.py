@@ -24,8 +24,8 @@ BUNDLED = ("--agent", "minimal", "--agent", "recorded-eager", "--judge", "offlin
 MORE_OF_ONE = ("--agent", "minimal", "--judge", "offline", "--judge", "reference", "--subset", "smoke")
 SHORT = (*BUNDLED, "--subset", "smoke", "--rounds", "2")
 
-#: For several faults one after the other, on a machine that is quick: 44 trials.
-LONGER = (*BUNDLED, "--subset", "smoke", "--rounds", "3", AND, *MORE_OF_ONE, "--rounds", "8")
+#: For several faults one after the other, on a machine that is quick: 92 trials.
+LONGER = (*BUNDLED, "--subset", "smoke", "--rounds", "3", AND, *MORE_OF_ONE, "--rounds", "20")
 
 Settings = dict[str, str]
 _START = ("sweep", "start", "--name", "chaos")

@@ -39,7 +39,7 @@ class Point:
 
 
 PROCESS = "crb_worker.sandbox.process_run"
-CONTAINER = "crb_worker.sandbox.container"
+WATCH = "crb_worker.sandbox.watch"
 PREPARATION = "crb_worker.sandbox.preparation"
 TASKS = "crb_worker.tasks"
 
@@ -65,8 +65,8 @@ WORKER_POINTS = {
 CONTAINER_POINTS = {
     "container: prepared": Point(PREPARATION, "Preparation.prepare", Side.AFTER),
     "container: created": Point(PREPARATION, "Preparation.create", Side.AFTER),
-    "container: runs": Point(CONTAINER, "ContainerRun._wait", Side.BEFORE),
-    "container: has ended": Point(CONTAINER, "ContainerRun._wait", Side.AFTER),
+    "container: runs": Point(WATCH, "AgentWatch.until_end", Side.BEFORE),
+    "container: has ended": Point(WATCH, "AgentWatch.until_end", Side.AFTER),
     "container: before finish": Point(f"{TASKS}.review", "_finish", Side.BEFORE),
 }
 SCHEDULER_POINTS = {

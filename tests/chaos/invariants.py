@@ -23,8 +23,9 @@ from tests.e2e.farm import (
 
 __all__ = ["check_end", "check_nothing_is_left", "check_sweep", "left_in_engine", "totals"]
 
-#: What differs between two runs of the same sweep by right: names of the run, and what its clock said.
-_OF_THE_RUN = {"sweep_id", "duration"}
+#: What differs between two runs of the same sweep by right: names of the run, what its clock said, and what is told of
+#: attempts that failed, as they do under faults.
+_OF_THE_RUN = {"sweep_id", "duration", "failed_attempts"}
 
 
 def totals(home: Path, sweep: str, **environment: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from tests.chaos.disk import NO_RESERVE, SmallDisk, locked, small_disk
 from tests.chaos.farm import ChaosFarm
 from tests.chaos.invariants import check_end
 from tests.chaos.postgres import OwnPostgres, postgres_server_of_our_own
+from tests.services import frozen
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
 
@@ -89,3 +91,32 @@ def test_the_stores_server_is_restarted(make_farm: Make, postgres_server_of_our_
                 server.start()
         farm.finish()
         check_end(farm)
+
+
+@pytest.mark.docker
+def test_the_stores_server_hangs(make_farm: Make, postgres_server_of_our_own: OwnPostgres) -> None:
+    """PostgreSQL is stopped with its connections open, for less and for more time than a worker goes on without it.
+
+    Each process says so once, and once that it is over; a command meanwhile ends with a sentence.
+    """
+    server = postgres_server_of_our_own
+    farm = make_farm(*LONGER, CRB_STORE_URL=server.url)
+    with closing(farm):
+        _begin(farm)
+        for seconds in (12, 45):
+            with farm.fault(f"store hung for {seconds} s (PostgreSQL)"), frozen(server.url):
+                began = time.monotonic()
+                if seconds > 12:
+                    shown = farm.crb("sweep", "show", "chaos")
+                    assert (shown.returncode, shown.stdout) == (1, "")
+                    assert "does not answer" in shown.stderr
+                    assert "Traceback" not in shown.stderr
+                time.sleep(max(0.0, began + seconds - time.monotonic()))
+        farm.finish()
+        check_end(farm)
+        for log in ("scheduler", "worker"):
+            lines = (farm.home / "logs" / f"{log}.jsonl").read_text().splitlines()
+            told = [json.loads(line)["event"] for line in lines if '"store_' in line]
+            assert "store_away" in told, f"{log} did not say that the store was away"
+            # Workers share a log, so each line of one is beside another's.
+            assert told.count("store_away") <= 4 * told.count("store_back")
