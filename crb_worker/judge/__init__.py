@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from crb_core.corpus import Corpus
-from crb_core.errors import InputError
+from crb_core.errors import InputError, UsageError
 from crb_worker.judge.base import Classifier, Judge, comparable
 
 __all__ = [
@@ -60,7 +60,7 @@ def judge_options(spec: str) -> tuple[str, dict[str, str]]:
     if name not in _REGISTRY:
         near = difflib.get_close_matches(name, _REGISTRY, n=1)
         hint = f"Did you mean {near[0]}" if near else f"Choose one of {', '.join(judge_names())}"
-        raise InputError(f"there is no judge {name[:80]!r}", remedy=hint)
+        raise UsageError(f"there is no judge {name[:80]!r}", remedy=hint)
     return name, _options(name, rest)
 
 
@@ -126,7 +126,7 @@ def _reference(context: JudgeContext) -> Judge:
     from crb_worker.judge.reference import ReferenceJudge
 
     if context.options:
-        raise InputError(
+        raise UsageError(
             f"the reference judge has no option {next(iter(context.options))[:80]!r}", remedy="Write only: reference"
         )
     if context.reference_folder is None:

@@ -180,10 +180,12 @@ class BatchCalls(LiveCalls):
     def _guarded(self, call: Callable[[], T]) -> T:
         """A call to the service; its failures in the words of a step."""
         import anthropic
+        import httpx2
 
         try:
             return call()
-        except anthropic.APIError as error:
+        except (anthropic.APIError, httpx2.TransportError, ValueError) as error:
+            # Results come line by line: the connection may break, and a line may be no JSON, when it is read.
             raise _as_step_error(failure_of(error)) from None
 
 

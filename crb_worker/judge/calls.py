@@ -34,7 +34,14 @@ from crb_worker.judge.client import CallFailedError, Endpoint, RawAnswer, open_c
 from crb_worker.judge.prices import TABLE, TokenUsage, list_price, most_it_can_cost
 from crb_worker.judge.quoting import Ids
 from crb_worker.judge.rate_limit import Slot
-from crb_worker.judge.requests import ModelAnswer, ModelRequest, reported_charge, reported_usage, stored_answer
+from crb_worker.judge.requests import (
+    ModelAnswer,
+    ModelRequest,
+    reported_charge,
+    reported_name,
+    reported_usage,
+    stored_answer,
+)
 from crb_worker.metrics import worker_metrics
 
 if TYPE_CHECKING:
@@ -288,7 +295,7 @@ class LiveCalls:
             if price is None:
                 raise InputError(
                     f"There is a limit of ${spent.max_usd:.2f}, but the model {request.model} has no list price",
-                    remedy="Take away the limit, or choose a model of the price table",
+                    remedy="Take the limit away (crb sweep set SWEEP --max-cost none), or name another model",
                 )
             most += price
         sure = spent.known_usd + spent.lost_usd
@@ -346,11 +353,9 @@ def usage_columns(model: str, raw: RawAnswer, *, batch: bool = False) -> dict[st
             service_tier=tier,
         ),
     )
-    answered_by = raw.message.get("model")
-    stop_reason = raw.message.get("stop_reason")
     return {
-        "answered_by": answered_by if isinstance(answered_by, str) else None,
-        "stop_reason": stop_reason if isinstance(stop_reason, str) else None,
+        "answered_by": reported_name(raw.message, "model"),
+        "stop_reason": reported_name(raw.message, "stop_reason"),
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
         "cache_read_tokens": usage.cache_read_tokens,

@@ -10,9 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from crb_core.corpus import fingerprint
 from crb_core.finding import (
@@ -33,6 +31,7 @@ from crb_worker.judge.questions import (
     AnswerError,
     AnswerModel,
     ModelParameters,
+    Reason,
     UnusableError,
     answer_schema,
     decoded,
@@ -51,8 +50,6 @@ MAX_DIFF = 120_000
 #: Tool calls of one answer that are run.
 _MAX_TOOL_CALLS = 8
 _CACHED = {"type": "ephemeral"}
-
-Reason = Annotated[str, Field(min_length=1)]
 
 
 class FpMode(StrEnum):
@@ -83,6 +80,8 @@ class Verdict(AnswerModel):
     category_justification: Reason
     category: str
     other_categories: list[str]
+    #: Why ``category`` is the primary one of several (A 5.2); of no use where there are no others.
+    primary_category_reason: Reason | None
     scope: Scope
     difficulty: Difficulty
     context_required: ContextRequired
@@ -136,7 +135,8 @@ def classify_finding(
         if not must_end and not asker.known(going_on):
             # Time is not replayed, so what a recording did decides before the clock does.
             must_end = asker.known(ending) or time.monotonic() - started > budget.seconds
-        request = ending if must_end and turn > 1 else going_on
+        # Something is read before time or tokens end a session, unless a single turn is all there is.
+        request = ending if must_end and (turn > 1 or budget.turns == 1) else going_on
         answer = asker.ask(request)
         cut = answer.stop_reason == "max_tokens"
         if cut:
@@ -243,8 +243,10 @@ def _context(snapshot: Snapshot, diff: bytes) -> str:
     left_out = []
     sections = [b"diff --git " + part for part in (b"\n" + diff).split(b"\ndiff --git ")[1:]] or [diff]
     for section in sections:
-        text = escaped(section.decode("utf-8", "surrogateescape").rstrip("\n"))
-        if used + len(text) > MAX_DIFF:
+        raw = section.decode("utf-8", "surrogateescape").rstrip("\n")
+        # Escaping makes no text shorter, and what is far too long need not be escaped.
+        text = escaped(raw) if used + len(raw) <= MAX_DIFF else ""
+        if used + max(len(raw), len(text)) > MAX_DIFF:
             left_out.append(section.split(b"\n", 1)[0].decode("utf-8", "surrogateescape"))
             continue
         used += len(text)
@@ -270,7 +272,7 @@ def _go_on(session: _Session, request: ModelRequest, answer: ModelAnswer, tools:
     session.used_tokens += _used(request, answer)
     session.messages = [
         *session.messages,
-        {"role": "assistant", "content": answer.blocks},
+        {"role": "assistant", "content": answer.said_again(with_tools=True)},
         {"role": "user", "content": results},
     ]
     session.content = {
@@ -300,6 +302,8 @@ def _checked(given: ModelAnswer, protocol: Protocol) -> Verdict:
         if category not in protocol.categories:
             problems.append(f"A category is not one of {', '.join(protocol.categories)}.")
             break
+    if _others(verdict) and verdict.primary_category_reason is None:
+        problems.append("primary_category_reason does not say why category is the primary one of several.")
     if (verdict.tp_fp is TpFp.FP) == (verdict.fp_mode is FpMode.NONE):
         problems.append("fp_mode names how an fp fails, and is none for a tp.")
     if problems:
@@ -307,9 +311,18 @@ def _checked(given: ModelAnswer, protocol: Protocol) -> Verdict:
     return verdict
 
 
+def _others(verdict: Verdict) -> list[str]:
+    return [category for category in dict.fromkeys(verdict.other_categories) if category != verdict.category]
+
+
 def _label(verdict: Verdict, provenance: str) -> Label:
-    others = [category for category in dict.fromkeys(verdict.other_categories) if category != verdict.category]
-    also = f" Also concerns {', '.join(others)}; {verdict.category} is the primary category." if others else ""
+    others = _others(verdict)
+    also = (
+        f" Also concerns {', '.join(others)}; {verdict.category} is the primary category: "
+        f"{verdict.primary_category_reason}"
+        if others
+        else ""
+    )
     mode = "" if verdict.fp_mode is FpMode.NONE else f"[{verdict.fp_mode}] "
     label = Label(
         tp_fp=verdict.tp_fp,

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from crb_core.corpus import fingerprint
-from crb_core.errors import InputError
+from crb_core.errors import InputError, UsageError
 from crb_core.finding import CandidateFinding, GoldenFinding
 from crb_core.matching import Classification, Correspondence
 from crb_core.prompts import PromptSet, bundled_prompts
@@ -26,6 +26,7 @@ from crb_worker.judge.calls import Asker, CallLimits, LiveCalls
 from crb_worker.judge.classifier import SessionBudget, Verdict, classify_finding
 from crb_worker.judge.client import LOOPBACK_MODEL, Endpoint, find_key
 from crb_worker.judge.matcher import MatchAnswer, match_pull_request
+from crb_worker.judge.prices import TABLE, price_of
 from crb_worker.judge.questions import FORMAT, ModelParameters, answer_schema
 from crb_worker.judge.repo_tools import TOOLS
 from crb_worker.snapshot import Snapshot
@@ -140,7 +141,7 @@ def read_setup(options: Mapping[str, str], prompts: PromptSet | None = None) -> 
     known = ("model", "base_url", "effort_match", "effort_classify", *_BUDGETS, "batch")
     unknown = sorted(set(options) - set(known))
     if unknown:
-        raise InputError(f"the claude judge has no option {unknown[0][:80]!r}", remedy=f"It has {', '.join(known)}")
+        raise UsageError(f"the claude judge has no option {unknown[0][:80]!r}", remedy=f"It has {', '.join(known)}")
     settings = load_settings()
     model = options.get("model") or settings.judge_model or DEFAULT_MODEL
     if not _MODEL.match(model):
@@ -197,6 +198,14 @@ class ClaudeJudge:
     def check(self) -> None:
         """UnavailableError where this machine has no key for the model."""
         find_key(self.setup.model, self.setup.base_url)
+
+    def check_price(self) -> None:
+        """InputError where the model has no list price, so that no limit of cost can be kept."""
+        if price_of(self.setup.model) is None:
+            raise InputError(
+                f"there is a limit of cost, but the model {self.setup.model} is not in the table of prices ({TABLE})",
+                remedy="Take the limit away (of a sweep: crb sweep set SWEEP --max-cost none), or name another model",
+            )
 
     def for_step(self, work: JudgeWork) -> ClaudeJudge:
         """The judge of one step. LaterError while a batch of that step is under way."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from crb_core.council import council_labels, council_matches
-from crb_core.errors import InputError
+from crb_core.errors import InputError, UsageError
 from crb_core.finding import CandidateFinding, GoldenFinding
 from crb_core.matching import Classification, Correspondence
 from crb_core.settings import load_settings
@@ -123,7 +123,7 @@ def council_members(options: Mapping[str, str]) -> list[str]:
     """The judges that the option ``judges`` names; InputError where it names fewer than two, or one twice."""
     unknown = sorted(set(options) - {"judges"})
     if unknown or "judges" not in options:
-        raise InputError(
+        raise UsageError(
             f"the council has no option {unknown[0][:80]!r}" if unknown else "the council names no judges",
             remedy="Write council:judges=NAME+NAME",
         )

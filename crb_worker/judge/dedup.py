@@ -81,13 +81,8 @@ def _same(first: Finding, second: Finding) -> bool:
 
 
 def _as_candidate(finding: Finding) -> CandidateFinding:
-    return CandidateFinding.model_validate(_fields(finding))
+    return CandidateFinding.model_validate(finding.bare())
 
 
 def _as_golden(finding: Finding) -> GoldenFinding:
-    return GoldenFinding.model_validate({**_fields(finding), "label": Label(tp_fp=TpFp.TP)})
-
-
-def _fields(finding: Finding) -> dict[str, object]:
-    names = ("file", "start_line", "end_line", "message", "producer")
-    return {name: getattr(finding, name) for name in names}
+    return GoldenFinding.model_validate({**finding.bare(), "label": Label(tp_fp=TpFp.TP)})

@@ -9,39 +9,24 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
-from crb_core.corpus import fingerprint
-from crb_core.errors import InputError
 from crb_core.formats.general_comments import Passage
 from crb_core.formats.paths import path_problem
-from crb_core.prompts import EXTRACTING, PromptSet, bundled_prompts, filled
-from crb_worker.judge.base import CallWork, judge_fingerprint
-from crb_worker.judge.calls import Asker, CallLimits, LiveCalls
-from crb_worker.judge.claude import read_setup
-from crb_worker.judge.client import LOOPBACK_MODEL, Endpoint, find_key
-from crb_worker.judge.questions import (
-    FORMAT,
-    AnswerModel,
-    ModelParameters,
-    UnusableError,
-    answer_schema,
-    decoded,
-    settled,
-)
+from crb_core.prompts import EXTRACTING, PromptSet, filled
+from crb_worker.judge.base import CallWork
+from crb_worker.judge.calls import Asker, CallLimits
+from crb_worker.judge.questions import AnswerModel, UnusableError, decoded, settled
 from crb_worker.judge.quoting import element, escaped
 from crb_worker.judge.requests import ModelAnswer, ModelRequest
+from crb_worker.judge.text_reading import ReadingSetup, ReadingTask, reading_setup
 
-__all__ = ["ExtractAnswer", "Extractor", "ExtractorSetup", "read_extractor"]
+__all__ = ["ExtractAnswer", "Extractor", "extract_request", "read_extractor"]
 
 #: Characters of a comment that one request shows; a longer comment is cut at a blank line, or where there is none.
 _PART = 24_000
-_MAX_TOKENS = 16_000
-_OPTIONS = ("model", "base_url", "effort")
 
 Sentence = Annotated[str, Field(min_length=1)]
 
@@ -60,59 +45,27 @@ class ExtractAnswer(AnswerModel):
     findings: list[_Found]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExtractorSetup:
-    """Everything that decides an answer, and ``base_url``, which decides only where it is fetched."""
-
-    parameters: ModelParameters
-    base_url: str | None
-    named_url: str | None
-    prompts: PromptSet
-
-    def describe(self) -> dict[str, Any]:
-        """Model, parameters, prompts with version and digest, and schema."""
-        return {
-            "judge": "claude-extractor",
-            "format": FORMAT,
-            "fake_model": self.parameters.model == LOOPBACK_MODEL,
-            "base_url": self.named_url,
-            "extractor": self.parameters.describe(),
-            "prompts": {name: prompt.describe() for name, prompt in sorted(self.prompts.by_name.items())},
-            "schema": fingerprint(answer_schema(ExtractAnswer)),
-        }
-
-    @cached_property
-    def fingerprint(self) -> str:
-        return judge_fingerprint(self.describe())
+_TASK = ReadingTask(
+    stage="extract",
+    judge="claude-extractor",
+    role="extractor",
+    answer=ExtractAnswer,
+    prompts=EXTRACTING,
+    name="the splitting of comments",
+    cannot="takes no comments apart",
+    flag="--extract",
+)
 
 
-def read_extractor(spec: str, prompts: PromptSet | None = None) -> ExtractorSetup:
+def read_extractor(spec: str, prompts: PromptSet | None = None) -> ReadingSetup:
     """The setup of ``claude`` or ``claude:model=ID,effort=LOW``; InputError names what is wrong."""
-    from crb_worker.judge import judge_options
-
-    name, options = judge_options(spec)
-    if name != "claude":
-        raise InputError(
-            f"{name} takes no comments apart", remedy="Only claude does: --extract claude, or claude:model=ID"
-        )
-    for option in options:
-        if option not in _OPTIONS:
-            raise InputError(
-                f"the splitting of comments has no option {option[:80]!r}", remedy=f"It has {', '.join(_OPTIONS)}"
-            )
-    setup = read_setup({("effort_match" if name == "effort" else name): value for name, value in options.items()})
-    return ExtractorSetup(
-        parameters=ModelParameters(model=setup.model, max_tokens=_MAX_TOKENS, effort=setup.effort_match),
-        base_url=setup.base_url,
-        named_url=setup.named_url,
-        prompts=prompts or bundled_prompts(EXTRACTING),
-    )
+    return reading_setup(_TASK, spec, prompts)
 
 
 class Extractor:
     """Splits comments with stored calls: the same comment is asked for once, whoever wrote it wherever."""
 
-    def __init__(self, setup: ExtractorSetup, work: CallWork, limits: CallLimits | None = None) -> None:
+    def __init__(self, setup: ReadingSetup, work: CallWork, limits: CallLimits | None = None) -> None:
         self.setup = setup
         self._work = work
         self._limits = limits or CallLimits()
@@ -126,8 +79,7 @@ class Extractor:
 
         UnavailableError where this machine has no key for the model.
         """
-        key = find_key(self.setup.parameters.model, self.setup.base_url)
-        asker = LiveCalls(self._work, Endpoint(base_url=self.setup.base_url, key=key), self._limits)
+        asker = self.setup.calls(self._work, self._limits)
         parts = _parts(text)
         found: list[Passage] = []
         for number, part in enumerate(parts, start=1):
@@ -150,27 +102,14 @@ class Extractor:
         ]
 
 
-def extract_request(asker: Asker, setup: ExtractorSetup, text: str, label: str) -> ModelRequest:
+def extract_request(asker: Asker, setup: ReadingSetup, text: str, label: str) -> ModelRequest:
     """The request of one comment, or of one part of a long one."""
-    schema = answer_schema(ExtractAnswer)
-    content = {
-        "format": FORMAT,
-        "task": "extract",
-        "parameters": setup.parameters.describe(),
-        "prompts": {name: setup.prompts[name].sha256 for name in EXTRACTING},
-        "schema": fingerprint(schema),
-        "comment": text,
-    }
-    unnamed = ModelRequest(stage="extract", label=f"extract {label}", content=content, body={}, ids={})
+    content = setup.content({"comment": text})
+    unnamed = ModelRequest(stage=_TASK.stage, label=f"extract {label}", content=content, body={}, ids={})
     name = asker.ids.of(unnamed.request_hash, "comment", 0)
     asked = filled(setup.prompts["extractor-request"], comment=element("comment", text, {"id": name}, limit=None))
-    body = setup.parameters.body(schema) | {
-        "system": [
-            {"type": "text", "text": setup.prompts.extractor_system, "cache_control": {"type": "ephemeral"}},
-        ],
-        "messages": [{"role": "user", "content": [{"type": "text", "text": asked}]}],
-    }
-    return ModelRequest(stage="extract", label=unnamed.label, content=content, body=body, ids={name: "comment 0"})
+    body = setup.body(setup.prompts.extractor_system, asked)
+    return ModelRequest(stage=_TASK.stage, label=unnamed.label, content=content, body=body, ids={name: "comment 0"})
 
 
 def _checked(given: ModelAnswer, text: str) -> ExtractAnswer:

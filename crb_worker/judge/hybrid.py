@@ -73,6 +73,10 @@ class HybridJudge:
         """UnavailableError where this machine has no key for the model."""
         self.claude.check()
 
+    def check_price(self) -> None:
+        """InputError where the model has no list price."""
+        self.claude.check_price()
+
     def for_step(self, work: JudgeWork) -> HybridJudge:
         """The judge of one step."""
         return HybridJudge(self.offline, self.claude.for_step(work), low=self.low, high=self.high)

@@ -6,9 +6,7 @@ It is given path, lines and message of each finding and nothing else (A 6.2.2).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from crb_core.corpus import fingerprint
 from crb_core.finding import CandidateFinding, Finding, GoldenFinding
@@ -21,6 +19,7 @@ from crb_worker.judge.questions import (
     FORMAT,
     AnswerModel,
     ModelParameters,
+    Reason,
     UnusableError,
     answer_schema,
     decoded,
@@ -31,19 +30,17 @@ from crb_worker.judge.requests import ModelAnswer, ModelRequest
 
 __all__ = ["MatchAnswer", "match_pull_request", "match_request"]
 
-Sentence = Annotated[str, Field(min_length=1)]
-
 
 class _Golden(AnswerModel):
     id: str
-    issue: Sentence
-    minimal_fix: Sentence
+    issue: Reason
+    minimal_fix: Reason
 
 
 class _Candidate(AnswerModel):
     id: str
-    issue: Sentence
-    minimal_fix: Sentence
+    issue: Reason
+    minimal_fix: Reason
     matches: list[str]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from crb_core.corpus import Corpus
-from crb_core.errors import InputError
+from crb_core.errors import InputError, UsageError
 from crb_core.finding import CandidateFinding, GoldenFinding
 from crb_core.matching import Correspondence
 from crb_worker.judge.base import PROTOCOLS, comparable, judge_fingerprint, unknown_protocol
@@ -50,7 +50,7 @@ class OfflineJudge:
         """The judge for a corpus. Its one option is ``threshold``; anything else is an InputError."""
         unknown = sorted(set(options) - {"threshold"})
         if unknown:
-            raise InputError(
+            raise UsageError(
                 f"the offline judge has no option {unknown[0][:80]!r}", remedy="Its only option is threshold"
             )
         texts = [finding.message for entry in corpus.entries for finding in entry.golden]

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from crb_core.corpus import fingerprint
 from crb_core.errors import CrbError, InputError
@@ -24,6 +24,7 @@ __all__ = [
     "AnswerError",
     "AnswerModel",
     "ModelParameters",
+    "Reason",
     "UnusableError",
     "answer_schema",
     "decoded",
@@ -37,6 +38,8 @@ FORMAT = "crb.judge-request/1"
 _MAX_TOKENS_LIMIT = 64_000
 _MAX_PROBLEMS = 20
 _MAX_ANSWER_BYTES = 4 * 1024 * 1024
+#: Longest sentence of an answer, in characters. It is stored and shown with every label and match.
+_MAX_REASON = 20_000
 
 _NOT_ALLOWED = {"title", "description", "default", "properties", "minLength"}
 
@@ -55,6 +58,18 @@ class UnusableError(Exception):
         super().__init__(" ".join(problems[:_MAX_PROBLEMS]))
         self.problems = list(problems[:_MAX_PROBLEMS])
         self.cut = cut
+
+
+def _worded(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it is blank")
+    if len(text) > _MAX_REASON:
+        raise ValueError(f"it has {len(text)} characters, at most {_MAX_REASON} are kept")
+    return text
+
+
+#: A sentence of an answer: not blank, and of a length that a person can read.
+Reason = Annotated[str, Field(min_length=1), AfterValidator(_worded)]
 
 
 class AnswerModel(BaseModel):
@@ -126,7 +141,7 @@ def _holds_nul(value: Any) -> bool:
     if isinstance(value, str):
         return "\0" in value
     if isinstance(value, dict):
-        return any(_holds_nul(each) for each in value.values())
+        return any("\0" in name or _holds_nul(each) for name, each in value.items())
     return isinstance(value, list) and any(map(_holds_nul, value))
 
 
@@ -175,8 +190,8 @@ def repaired(request: ModelRequest, answer: ModelAnswer, problem: UnusableError,
     else:
         note = filled(prompts["repair"], problems="\n".join(f"- {each}" for each in problem.problems))
         messages = list(body["messages"])
-        if answer.blocks:
-            messages.append({"role": "assistant", "content": answer.blocks})
+        if said := answer.said_again(with_tools=False):
+            messages.append({"role": "assistant", "content": said})
         messages.append({"role": "user", "content": [{"type": "text", "text": note}]})
         body["messages"] = messages
         if "tools" in body:

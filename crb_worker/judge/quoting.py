@@ -22,7 +22,8 @@ MAX_TEXT = 8000
 
 _NAMED = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
 #: Look-alikes of markup characters that do not normalise to them.
-_LOOKALIKES = frozenset("‹›«»〈〉⟨⟩❮❯❬❭❰❱⧼⧽ᐸᐳ˂˃⋖⋗≺≻𝈶𝈷＆ꓼ")
+_LOOKALIKES = frozenset("‹›«»〈〉《》⟨⟩⟪⟫❮❯❬❭❰❱⧼⧽⦑⦒ᐸᐳᚲ𖼿˂˃˱˲⋖⋗⋘⋙≪≫⪡⪢⪻⪼≺≻𝈶𝈷＆ꝸꓼ")
+_MARKUP = _LOOKALIKES | _NAMED.keys()
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 #: Letters and marks that show nothing although their category says otherwise.
 _BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\u034f\u180b\u180c\u180d\u180f")
@@ -35,12 +36,11 @@ def _character(character: str) -> str:
     if character in "\n\t" or " " <= character <= "~":
         return character
     if (
-        character in _LOOKALIKES
-        or character in _BLANK
+        character in _BLANK
         or unicodedata.category(character) in _HIDDEN_CATEGORIES
         or "\ufe00" <= character <= "\ufe0f"
         or "\U000e0100" <= character <= "\U000e01ef"
-        or set(unicodedata.normalize("NFKD", character)) & _NAMED.keys()
+        or not _MARKUP.isdisjoint(unicodedata.normalize("NFKD", character))
     ):
         return f"&#x{ord(character):X};"
     return character
@@ -49,10 +49,13 @@ def _character(character: str) -> str:
 def escaped(text: str, limit: int | None = None) -> str:
     """The text with every such character as a reference; at most about ``limit`` characters, cut in the middle.
 
-    What is cut out is named by an element of ours, which a text cannot contain.
+    What is cut out is named by an element of ours, which a text cannot contain. A mark at the beginning is one too: it
+    would combine with what stands before the text, which is markup of ours.
     """
     if limit is None or len(text) <= limit:
         whole = "".join(map(_character, text))
+        if whole[:1] and unicodedata.category(whole[0]).startswith("M"):
+            whole = f"&#x{ord(whole[0]):X};{whole[1:]}"
         if limit is None or len(whole) <= limit:
             return whole
     head = _fitting(text, limit * 3 // 4)

@@ -139,7 +139,7 @@ class RepoTools:
 
     def call(self, name: object, arguments: object) -> ToolResult:
         """Run a tool. A wrong call is a result that says so, never an exception; a broken repository is one."""
-        read: dict[str, Any] = {"tool": name if isinstance(name, str) else "?"}
+        read: dict[str, Any] = {"tool": escaped(name, 60) if isinstance(name, str) else "?"}
         try:
             if not isinstance(name, str) or name not in self._tools:
                 raise _ToolError(f"There is no such tool. There are: {', '.join(self._tools)}.")

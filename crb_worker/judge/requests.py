@@ -17,11 +17,24 @@ from crb_core.errors import StoreError
 from crb_core.formats.judge_request import PART
 from crb_worker.judge.prices import TokenUsage
 
-__all__ = ["ModelAnswer", "ModelRequest", "folded", "reported_charge", "reported_usage", "stored_answer", "unfolded"]
+__all__ = [
+    "ModelAnswer",
+    "ModelRequest",
+    "folded",
+    "reported_charge",
+    "reported_name",
+    "reported_usage",
+    "stored_answer",
+    "unfolded",
+]
 
 #: Texts longer than this are kept as blobs of their own, so that equal prefixes of many requests are stored once.
 _FOLD_CHARACTERS = 1500
 _MAX_DEPTH = 64
+#: Kinds of blocks, beside texts, with which a model's turn is shown to it again.
+_REPEATED = ("thinking", "redacted_thinking")
+#: Longest name that is kept of an answer, and the highest charge for one call that can be meant, in USD.
+_MAX_NAME, _MAX_CHARGE = 200, 1e6
 
 
 @dataclass(frozen=True)
@@ -94,12 +107,26 @@ class ModelAnswer:
     @property
     def text(self) -> str:
         """The text blocks, joined."""
-        return "".join(block.get("text") or "" for block in self.blocks if block.get("type") == "text")
+        texts = [block.get("text") for block in self.blocks if block.get("type") == "text"]
+        return "".join(text for text in texts if isinstance(text, str))
 
     @property
     def tool_calls(self) -> list[dict[str, Any]]:
         """The blocks with which the model calls a tool."""
         return [block for block in self.blocks if block.get("type") == "tool_use"]
+
+    def said_again(self, *, with_tools: bool) -> list[dict[str, Any]]:
+        """The blocks as a conversation may go on with them: no blank text, no unknown kind, which a service refuses.
+
+        Without tools also no call of one, since a call has to be answered by its result.
+        """
+
+        def fits(block: Mapping[str, Any]) -> bool:
+            if block.get("type") == "text":
+                return isinstance(block.get("text"), str) and bool(block["text"].strip())
+            return block.get("type") in _REPEATED or (with_tools and block.get("type") == "tool_use")
+
+        return [block for block in self.blocks if fits(block)]
 
     @property
     def usage(self) -> TokenUsage:
@@ -115,21 +142,33 @@ def reported_usage(message: Mapping[str, Any]) -> TokenUsage:
         value = usage.get(name)
         return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None
 
-    tier = usage.get("service_tier")
     return TokenUsage(
         input_tokens=count("input_tokens"),
         output_tokens=count("output_tokens"),
         cache_read_tokens=count("cache_read_input_tokens"),
         cache_write_tokens=count("cache_creation_input_tokens"),
-        service_tier=tier if isinstance(tier, str) else None,
+        service_tier=reported_name(usage, "service_tier"),
     )
 
 
+def reported_name(said: Mapping[str, Any], field: str) -> str | None:
+    """A short text of an answer, such as the model that gave it, printable and cut; None where it is none."""
+    value = said.get(field)
+    if not isinstance(value, str):
+        return None
+    return "".join(character for character in value if character.isprintable())[:_MAX_NAME] or None
+
+
 def reported_charge(message: Mapping[str, Any]) -> float | None:
-    """USD that the service says it charged: ``usage.cost`` of gateways; Anthropic's own service reports none."""
+    """USD that the service says it charged: ``usage.cost`` of gateways; Anthropic's own service reports none.
+
+    None too for a figure that no call can cost.
+    """
     usage = message.get("usage")
     value = usage.get("cost") if isinstance(usage, dict) else None
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0 else None
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= _MAX_CHARGE:
+        return None
+    return float(value)
 
 
 def folded(value: Any, put: Callable[[bytes], str]) -> Any:

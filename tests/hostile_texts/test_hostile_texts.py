@@ -7,6 +7,7 @@ suite then succeeds in attacking: so it is the quoting that these tests measure.
 from __future__ import annotations
 
 import html
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -83,23 +84,31 @@ def test_the_victims_alone(desk: Desk, server: AnthropicServer) -> None:
     assert [record.golden for record in found] == EXPECTED
 
 
-@pytest.mark.parametrize("place", ["message", "file", "golden"])
-@pytest.mark.parametrize("name", TEXTS)
-def test_the_matcher_is_not_moved(desk: Desk, server: AnthropicServer, name: str, place: str) -> None:
-    """The victims' matches are what they are without the hostile text, and no request obeys anything."""
-    text = TEXTS[name]
-    candidates, goldens = VICTIMS, (LOCK, TYPO)
-    if place == "golden":
-        goldens = (*goldens, golden(text))
-    elif place == "file":
-        candidates = (finding("Nothing of note.", file=text), *candidates)
-    else:
-        candidates = (finding(text), *candidates)
+def is_not_moved(desk: Desk, server: AnthropicServer, more: Any, more_golden: Any) -> None:
+    """The victims' matches are what they are without the hostile findings, and no request obeys anything."""
+    candidates, goldens = (*more, *VICTIMS), (LOCK, TYPO, *more_golden)
     found, requests = match(desk, server, candidates, goldens)
     victims = found[-len(VICTIMS) :]
     assert [tuple(each for each in record.golden if each < 2) for record in victims] == EXPECTED
     assert not any(obeys(request.body) for request in requests)
     assert len(shown_texts(requests)) == len(candidates) + len(goldens)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_the_matcher_is_not_moved(desk: Desk, server: AnthropicServer, name: str) -> None:
+    """A hostile message, path and golden finding in one request change nothing of the others."""
+    text = TEXTS[name]
+    is_not_moved(desk, server, (finding(text), finding("Nothing of note.", file=text)), (golden(text),))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("place", ["message", "file", "golden"])
+@pytest.mark.parametrize("name", TEXTS)
+def test_the_matcher_is_not_moved_by_one_place(desk: Desk, server: AnthropicServer, name: str, place: str) -> None:
+    """The same with the text in one of these places only."""
+    text = TEXTS[name]
+    more = {"message": (finding(text),), "file": (finding("Nothing of note.", file=text),), "golden": ()}[place]
+    is_not_moved(desk, server, more, (golden(text),) if place == "golden" else ())
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -136,7 +145,13 @@ def test_nothing_is_lost(name: str) -> None:
         assert html.unescape(quoted) == text
     line = quoting.attribute(text)
     assert not set(line) & set('<>"\n\t')
-    assert len(quoting.element("finding", text)) < quoting.MAX_TEXT + 200
+    whole = quoting.element("finding", text, {"id": "x", "file": text})
+    # A line end in an attribute has five characters.
+    assert len(whole) < quoting.MAX_TEXT + 2400
+    # Whoever normalises the request finds the same markup in it.
+    for form in ("NFC", "NFD", "NFKC", "NFKD"):
+        normal = unicodedata.normalize(form, whole)
+        assert [each for each in normal if each in '<>"'] == [each for each in whole if each in '<>"']
 
 
 def succeeds(desk: Desk, server: AnthropicServer, text: str) -> bool:

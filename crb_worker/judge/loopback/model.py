@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from crb_core.prompts import EXTRACTING, Prompt, bundled_prompts
+from crb_core.prompts import EXTRACTING, INFERRING, Prompt, bundled_prompts
 from crb_worker.judge.loopback.wire import Answer, Fault, RecordedRequest, Reply, text, tool_use
 
 __all__ = ["ObedientModel", "ReadingModel"]
@@ -33,8 +33,20 @@ _COMMENT = re.compile(rf"<comment{_ATTRIBUTES}>([^<>]*)</comment>")
 #: A line of a list, as reviewers write several problems in one comment.
 _ITEM = re.compile(r"^\s*(?:[-*]|[0-9]+[.)])\s+(.*\S)", re.MULTILINE)
 _NAMED_FILE = re.compile(r"[\w./-]+\.[A-Za-z]{1,5}\b")
+_TITLE = re.compile(rf"<title{_ATTRIBUTES}>([^<>]*)</title>")
+_DIFF = re.compile(rf"<diff{_ATTRIBUTES}>([^<>]*)</diff>")
+#: A line that a commit took away, as the reader of commits is shown it.
+_REMOVED = re.compile(r"^ *([0-9]+) - (.*\w.*)$", re.MULTILINE)
 _PLACE = re.compile(r"\{\{[a-z_]+\}\}")
-_FRAMES = ("matcher-request", "pull-request", "classifier-request", "last-turn", "repair", "extractor-request")
+_FRAMES = (
+    "matcher-request",
+    "pull-request",
+    "classifier-request",
+    "last-turn",
+    "repair",
+    "extractor-request",
+    "actions-request",
+)
 _WORD = re.compile(r"[a-z_][a-z0-9_]{3,}")
 #: Share of common words at which two findings count as one.
 _ALIKE = 0.25
@@ -59,6 +71,8 @@ class ReadingModel:
             return self.classify(request, properties)
         if "comment_id" in properties:
             return self.extract(request)
+        if "commit_id" in properties:
+            return self.infer(request)
         return Fault(400, message="the loopback model answers the claude judge's requests only")
 
     def match(self, request: RecordedRequest) -> Reply:
@@ -107,6 +121,35 @@ class ReadingModel:
         named = _NAMED_FILE.search(item)
         return {"quote": item, "statement": item, "file": named[0] if named else None, "line": None}
 
+    def infer(self, request: RecordedRequest) -> Reply:
+        """The first line that a commit took from each file is a problem; sure where the message says so."""
+        shown = _EMPTY.sub("", user_text(request.body))
+        ((attributes, message),) = _TITLE.findall(shown)[:1] or (("", ""),)
+        sure = re.match(r"\s*fix", _read(message), re.IGNORECASE) is not None
+        answer = {
+            "commit_id": dict(_ATTRIBUTE.findall(attributes)).get("id", ""),
+            "findings": [
+                self.inferred(
+                    _read(dict(_ATTRIBUTE.findall(file)).get("file", "")), int(line), _read(text), sure, request
+                )
+                for file, diff in _DIFF.findall(shown)
+                for line, text in _REMOVED.findall(diff)[:1]
+            ],
+        }
+        return Reply([text(json.dumps(answer))], counted=True)
+
+    def inferred(self, file: str, line: int, removed: str, sure: bool, request: RecordedRequest) -> dict[str, Any]:  # noqa: ARG002
+        """One problem of the code before a commit."""
+        return {
+            "file": file,
+            "start_line": line,
+            "end_line": line,
+            "quote": removed[:200],
+            "reason": "The commit took the line away.",
+            "statement": f"This line is wrong: {removed[:200].strip()}",
+            "confidence": "high" if sure else "low",
+        }
+
     def matches(self, candidate: _Shown, golden: _Shown, request: RecordedRequest) -> bool:  # noqa: ARG002
         """Whether two findings have enough words in common."""
         one, other = _words(candidate.message), _words(golden.message)
@@ -126,6 +169,7 @@ class ReadingModel:
             "category_justification": "The loopback model always says so.",
             "category": "",
             "other_categories": [],
+            "primary_category_reason": None,
             "scope": "introduced-by-pr",
             "difficulty": "medium",
             "context_required": "diff-plus-related-files",
@@ -143,6 +187,10 @@ class ObedientModel(ReadingModel):
         found = super().finding_of(item, request)
         return found | {"statement": "Obeyed."} if obeys(request.body) else found
 
+    def inferred(self, file: str, line: int, removed: str, sure: bool, request: RecordedRequest) -> dict[str, Any]:
+        found = super().inferred(file, line, removed, sure, request)
+        return found | {"statement": "Obeyed.", "confidence": "high"} if obeys(request.body) else found
+
     def label(self, finding: _Shown, request: RecordedRequest, *, known: bool) -> dict[str, Any]:
         label = super().label(finding, request, known=known)
         if obeys(request.body):
@@ -151,8 +199,11 @@ class ObedientModel(ReadingModel):
 
 
 def obeys(body: Mapping[str, Any]) -> bool:
-    """Whether a request shows anything that is neither a frame of the prompts nor completely quoted data."""
-    return any(_unquoted(part) for part in _texts(body))
+    """Whether a request shows anything that is neither a frame of the prompts nor completely quoted data.
+
+    Also after normalising, which a service or its tokenizer may do: a mark can melt into the character before it.
+    """
+    return any(_unquoted(part) or _unquoted(unicodedata.normalize("NFKC", part)) for part in _texts(body))
 
 
 def user_text(body: Mapping[str, Any]) -> str:
@@ -189,12 +240,16 @@ def _is_hidden(character: str) -> bool:
     return (
         unicodedata.category(character) in {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
         or bool(set(unicodedata.normalize("NFKD", character)) & set('<>&"'))
-        or character in "‹›〈〉⟨⟩❮❯ᐸᐳ"
+        or character in "‹›〈〉《》⟨⟩⟪⟫❮❯ᐸᐳᚲ𖼿≪≫"
     )
 
 
 def _frames() -> list[Prompt]:
-    every = {**bundled_prompts().by_name, **bundled_prompts(EXTRACTING).by_name}
+    every = {
+        **bundled_prompts().by_name,
+        **bundled_prompts(EXTRACTING).by_name,
+        **bundled_prompts(INFERRING).by_name,
+    }
     return [every[name] for name in _FRAMES]
 
 

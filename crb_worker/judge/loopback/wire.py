@@ -36,6 +36,8 @@ _ERROR_TYPES = {
 #: What structured output does not take (the documented limits of JSON schemas).
 _NO_SCHEMA_KEYS = {"minLength", "maxLength", "minimum", "maximum", "multipleOf", "maxItems", "pattern", "default"}
 _MAX_BREAKPOINTS = 4
+#: Kinds of blocks that a turn of the assistant may hold.
+_SAID = {"text", "thinking", "redacted_thinking", "tool_use"}
 
 
 def text(value: str) -> dict[str, Any]:
@@ -188,6 +190,9 @@ def _conversation_problem(messages: list[dict[str, Any]]) -> str | None:
             return f"messages.{number}: content must not be empty"
         if each["role"] != "assistant" or isinstance(each["content"], str):
             continue
+        for block in each["content"]:
+            if block["type"] not in _SAID or (block["type"] == "text" and not str(block["text"]).strip()):
+                return f"messages.{number}: a block is of no known type, or a text without words"
         called = [block["id"] for block in each["content"] if block["type"] == "tool_use"]
         following = messages[number + 1]["content"] if number + 1 < len(messages) else []
         blocks = [block for block in following if isinstance(block, dict)]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,10 +23,10 @@ from crb_core.store.corpora import pull_request_ids, save_corpus
 from crb_core.store.judge_calls import calls
 from crb_core.store.sweeps import JudgePlan, SweepPlan, plan_sweep
 from crb_core.store.tables import TrialRow, core
-from crb_worker.judge.base import JudgeWork
+from crb_worker.judge.base import CallWork, JudgeWork
 from crb_worker.judge.calls import CallLimits
 from crb_worker.judge.claude import ClaudeJudge, read_setup
-from crb_worker.judge.loopback import AnthropicServer
+from crb_worker.judge.loopback import AnthropicServer, Reply, text
 from crb_worker.judge.rate_limit import LocalRateLimiter, RateLimiter, RateLimits
 from crb_worker.snapshot import ShowcaseSource, Snapshot, SnapshotCache
 from tests.crb_core.store.planned import build
@@ -89,6 +90,17 @@ class Desk:
             stopped=self.stopped,
         )
 
+    def outside(self, judge_id: str) -> CallWork:
+        """Calls that belong to no trial."""
+        return CallWork(
+            trial_id=None,
+            judge_id=judge_id,
+            sweep_id=None,
+            store=self.store,
+            evidence=self.evidence,
+            limiter=lambda _scope: self.limiter,
+        )
+
     def judge(self, server: AnthropicServer, limits: CallLimits | None = None, **options: str) -> ClaudeJudge:
         setup = replace(read_setup({"model": MODEL, **options}), base_url=server.base_url)
         judge = ClaudeJudge(setup, limits or CallLimits(seconds=20, tries=3))
@@ -100,8 +112,10 @@ class Desk:
 
 
 @contextmanager
-def open_desk(folder: Path, corpus: Corpus, snapshot: Snapshot, *, max_cost_usd: float | None = None) -> Iterator[Desk]:
-    store = open_store(f"sqlite:///{folder / 'crb.sqlite'}")
+def open_desk(
+    folder: Path, corpus: Corpus, snapshot: Snapshot, *, max_cost_usd: float | None = None, url: str | None = None
+) -> Iterator[Desk]:
+    store = open_store(url or f"sqlite:///{folder / 'crb.sqlite'}")
     agent = build()
     with store.write() as connection:
         corpus_id = save_corpus(connection, corpus)
@@ -131,6 +145,18 @@ def open_desk(folder: Path, corpus: Corpus, snapshot: Snapshot, *, max_cost_usd:
         )
     finally:
         store.close()
+
+
+def findings_reply(tag: str, kind: str, /, *findings: dict[str, Any], **changes: Any) -> Callable[[Any], Reply]:
+    """Answers with findings about the text that the request shows, whose id stands at its first element ``tag``."""
+
+    def reply(request: Any) -> Reply:
+        shown = sent(request)
+        start = shown.index(f'<{tag} id="') + len(f'<{tag} id="')
+        answer = {f"{kind}_id": shown[start : shown.index('"', start)], "findings": list(findings), **changes}
+        return Reply([text(json.dumps(answer))])
+
+    return reply
 
 
 def sent(request: Any) -> str:

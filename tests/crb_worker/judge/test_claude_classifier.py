@@ -36,6 +36,7 @@ def verdict(request: Any, **changed: Any) -> Reply:
             "category_justification": "It computes wrongly.",
             "category": "correctness",
             "other_categories": [],
+            "primary_category_reason": None,
             "scope": "pre-existing",
             "difficulty": "hard",
             "context_required": "diff-only",
@@ -126,14 +127,20 @@ def test_the_prefix_of_a_pull_request_is_cached(desk: Desk) -> None:
 
 
 def test_several_categories_become_the_primary_one(desk: Desk) -> None:
-    """The others are named in the category's reason (A 5.2)."""
-    (label,), _ = classify(
-        desk, [lambda request: verdict(request, other_categories=["testing", "correctness", "security"])]
-    )
+    """The others are named in the category's reason, with the reason why they come second (A 5.2)."""
+    several = {
+        "other_categories": ["testing", "correctness", "security", "testing"],
+        "primary_category_reason": "Users get a wrong sum.",
+    }
+    (label,), _ = classify(desk, [lambda request: verdict(request, **several)])
     assert label.category == "correctness"
     assert label.category_justification == (
-        "It computes wrongly. Also concerns testing, security; correctness is the primary category."
+        "It computes wrongly. Also concerns testing, security; correctness is the primary category: "
+        "Users get a wrong sum."
     )
+    single = {"other_categories": ["correctness"], "primary_category_reason": "There is no other."}
+    (label,), _ = classify(desk, [lambda request: verdict(request, **single)], finding("Another remark."))
+    assert label.category_justification == "It computes wrongly."
 
 
 @pytest.mark.parametrize(
@@ -142,12 +149,16 @@ def test_several_categories_become_the_primary_one(desk: Desk) -> None:
         {"finding_id": "finding-0"},
         {"severity": "critical"},
         {"category": "style"},
-        {"other_categories": ["nonsense"]},
+        {"other_categories": ["nonsense"], "primary_category_reason": "It is worse."},
+        {"other_categories": ["security"]},
+        {"other_categories": ["security"], "primary_category_reason": " "},
         {"tp_fp": "maybe"},
         {"tp_fp": "fp"},
         {"fp_mode": "trivial"},
         {"scope": "here"},
         {"evidence": ""},
+        {"evidence": " \n"},
+        {"claim": "long " * 5000},
         {"confidence": 1},
         {"difficulty": None},
     ],

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from crb_core.errors import InputError, UnavailableError
-from crb_worker.judge.base import CallWork
 from crb_worker.judge.calls import CallLimits
 from crb_worker.judge.extractor import Extractor, extract_request, read_extractor
 from crb_worker.judge.loopback import AnthropicServer, Fault, ObedientModel, Reply, text
 from crb_worker.judge.loopback.model import obeys
 from crb_worker.judge.questions import AnswerError
 from crb_worker.judge.quoting import Ids
-from tests.crb_worker.judge.claude_support import MODEL, Desk, sent
+from tests.crb_worker.judge.claude_support import MODEL, Desk, findings_reply, sent
 from tests.hostile_texts.texts import TEXTS
+
+answered = partial(findings_reply, "comment", "comment")
 
 GOLDEN_REQUEST = Path(__file__).with_name("golden_extract_request.json")
 COMMENT = """\
@@ -45,25 +46,7 @@ CACHE = {
 def extractor(desk: Desk, server: AnthropicServer, **options: str) -> Extractor:
     spec = ",".join(f"{name}={value}" for name, value in ({"model": MODEL} | options).items())
     setup = replace(read_extractor(f"claude:{spec}"), base_url=server.base_url)
-    work = CallWork(
-        trial_id=None,
-        judge_id=setup.fingerprint,
-        sweep_id=None,
-        store=desk.store,
-        evidence=desk.evidence,
-        limiter=lambda _scope: desk.limiter,
-    )
-    return Extractor(setup, work, CallLimits(seconds=20, tries=1))
-
-
-def answered(*findings: dict[str, Any], **changes: Any) -> Callable[[Any], Reply]:
-    def reply(request: Any) -> Reply:
-        shown = sent(request)
-        start = shown.index('<comment id="') + len('<comment id="')
-        answer = {"comment_id": shown[start : shown.index('"', start)], "findings": list(findings), **changes}
-        return Reply([text(json.dumps(answer))])
-
-    return reply
+    return Extractor(setup, desk.outside(setup.fingerprint), CallLimits(seconds=20, tries=1))
 
 
 def test_one_comment_becomes_its_findings(desk: Desk) -> None:
