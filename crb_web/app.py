@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from ipaddress import IPv4Network, IPv6Network
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from sqlalchemy.exc import SQLAlchemyError
@@ -17,6 +17,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from crb_core.errors import CrbError
 from crb_core.settings import Settings
+from crb_scheduler.broker_watch import BrokerWatch
 from crb_web import (
     compare_page,
     errors,
@@ -38,9 +39,11 @@ from crb_web.guard import HEADERS, Guard
 from crb_web.limits import LIMITS, LimitRules, Limits
 from crb_web.live import LiveSweeps
 from crb_web.operating import CheckUnchanged, Operator
+from crb_web.parameters import check_parameters
 from crb_web.renderer import HERE
 from crb_web.sources import Sources
 from crb_web.sweep_view import SweepViews
+from crb_web.validators import Validators
 
 __all__ = ["LOOPBACK", "create_app", "reading_app"]
 
@@ -77,7 +80,8 @@ def create_app(
         app.state.operator = Operator(sources, check_unchanged)
         app.include_router(operations.router)
         app.include_router(operation_forms.router)
-    # From the inside outwards.
+    # From the inside outwards. Who may not read an answer is not told either that it is still the same.
+    app.add_middleware(Validators)
     app.add_middleware(Gate, access=access)
     app.add_middleware(Limits, rules=limits)
     if proxies:
@@ -90,7 +94,8 @@ def reading_app(settings: Settings) -> FastAPI:
     """Every page and document, without the guard: what ``crb export site`` asks, in this process."""
     sources = Sources(settings)
     boards = Boards(sources)
-    views = SweepViews(sources, settings.lease_seconds)
+    broker = None if settings.broker_url is None else BrokerWatch(settings.broker_url)
+    views = SweepViews(sources, settings.lease_seconds, broker=broker)
     live = LiveSweeps(views.live)
 
     @asynccontextmanager
@@ -109,6 +114,7 @@ def reading_app(settings: Settings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
+        dependencies=[Depends(check_parameters)],
     )
     app.state.sources = sources
     app.state.boards = boards

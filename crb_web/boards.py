@@ -167,6 +167,21 @@ class Boards:
             raise NotFoundError(f"There is no row of the build {build} under this judge")
         return document
 
+    def comments_counted(
+        self, query: BoardQuery, judge: StoredJudge, sweep_id: str, protocol: str, build: str
+    ) -> dict[str, dict[int, dict[str, Any]]]:
+        """By pull request and round what golden-comments counted for a build; empty where it is counted compatibly."""
+        _, loaded = self.sources.loaded(sweep_id, judge, protocol)
+        if not isinstance(loaded, LoadedComments):
+            return {}
+        found: dict[str, dict[int, dict[str, Any]]] = {}
+        with self._priority.answering():
+            rows = [row for row in loaded.rows(_options(query)) if row.build.build_id == build]
+        for row in rows:
+            for (number, key), counted in row.counted.items():
+                found.setdefault(key, {})[number] = counted.model_dump()
+        return found
+
     def _if_ready(self, key: Any, query: BoardQuery, loaded: Loaded, *, begin: bool) -> _Made | None:
         """The document with intervals if it is there; where it is to ``begin``, it does unless others wait already."""
         with self._lock:

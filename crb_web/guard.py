@@ -20,6 +20,8 @@ __all__ = ["HEADERS", "MAX_QUERY", "Guard"]
 #: Longest query string and path in bytes; the longest useful one names every value of every axis.
 MAX_QUERY = 8192
 MAX_PATH = 1024
+#: Bytes of all headers together. The HTTP parser counts only a head that has not come whole.
+MAX_HEAD = 32 * 1024
 
 HEADERS = {
     "content-security-policy": (
@@ -77,6 +79,8 @@ class Guard:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         if self.proxies and not _is_within(scope.get("client"), self.proxies):
             return 403, CrbError("This server answers its reverse proxy only", remedy="Ask under the proxy's name")
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEAD:
+            return 431, CrbError(f"The headers are too long: at most {MAX_HEAD:,} bytes together")
         if any(names.count(name) > 1 for name in _SINGLE):
             return 400, CrbError("The request has one of its headers twice")
         if scope["method"] not in self.methods:
@@ -89,6 +93,9 @@ class Guard:
             return 414, CrbError(f"The address is too long: at most {MAX_PATH} bytes and a query of {MAX_QUERY}")
         if any(b"\0" in unquote_to_bytes(part) for part in (scope.get("raw_path") or b"", scope["query_string"])):
             return 400, CrbError("The address holds a NUL character")
+        # A route's pattern would also take a path that ends with a newline.
+        if any(byte < 32 for byte in unquote_to_bytes(scope.get("raw_path") or b"")):
+            return 400, CrbError("The path of the address holds a control character")
         if self.hosts and _name(headers.get(b"host", b"")) not in self.hosts:
             return 421, CrbError("This server does not answer for that host name")
         return None

@@ -31,6 +31,10 @@ class ImpatientProtocol(H11Protocol):
         elif self._deadline is None:
             self._await_head()
 
+    def _should_upgrade(self) -> bool:
+        # There are no WebSockets here. uvicorn would log two lines for whoever asks, with advice that helps nobody.
+        return False
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop()
         super().connection_lost(exc)

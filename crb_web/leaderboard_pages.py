@@ -42,7 +42,8 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     },
     "answer-key": {"precision": "precision", "recall": "recall", "f": "F"},
 }
-
+#: Of golden-comments, the columns of one pull request.
+COMMENT_COLUMNS = ("tp", "fp", "fn", "precision", "recall", "f")
 
 #: What a page's ``intervals`` means.
 INTERVALS: Mapping[str, Intervals] = {"": "ready", "made": "made", "none": "none"}
@@ -174,6 +175,7 @@ def pictures_page(request: Request, query: Annotated[BoardQuery, Query()]) -> Re
     here = {"sweep": document["sweep_id"], "judge": [shown.judge.judge_id]}
     return render(
         "pictures.html",
+        query=query,
         board=document,
         judge=judge_json(shown.judge),
         state=query.encoded(**here),
@@ -248,15 +250,21 @@ def row_page(request: Request, sweep: SweepName, build: str, query: Annotated[Bo
     document = boards.pull_requests(query, judge, sweep_id, protocol, build)
     row = document["rows"][0]
     ranking = RANKINGS.get(protocol)
-    inside = query.inside.inside(sources_of(request).dimensions(sweep_id))
+    if ranking:
+        metrics, found = ranking.metrics, _by_pull_request(row)
+    else:
+        counted = boards.comments_counted(query, judge, sweep_id, protocol, build)
+        inside = query.inside.inside(sources_of(request).dimensions(sweep_id))
+        metrics, found = COMMENT_COLUMNS if counted else (), {key: counted.get(key, {}) for key in inside}
     return render(
         "row.html",
+        query=query,
         sweep={"name": document["sweep"], "id": sweep_id},
         judge=judge_json(judge),
         board=document,
         row=row,
-        metrics=ranking.metrics if ranking else (),
-        pull_requests=_by_pull_request(row) if ranking else inside,
+        metrics=metrics,
+        pull_requests=found,
         state=query.encoded(judge=[judge.judge_id]),
     )
 

@@ -48,7 +48,7 @@ STREAM_SECONDS = 120.0
 #: Seconds between two signs of life where nothing changes, and in which a client must take what it is sent.
 PING_SECONDS = 15
 SEND_SECONDS = 20
-#: The part that says what is wrong with the reading itself.
+#: The part that says what is wrong with the reading itself, or with what would bring the next one.
 NOTICE = "notice"
 
 _log = logging.getLogger("crb.web")
@@ -166,25 +166,28 @@ class LiveSweeps:
     async def _run(self) -> None:
         try:
             while self._channels:
-                began = time.monotonic()
+                took = 0.0
                 for sweep_id, channel in list(self._channels.items()):
-                    if channel.due <= time.monotonic():
-                        await self._update(sweep_id, channel)
-                took = time.monotonic() - began
+                    began = time.monotonic()
+                    # What failed cost a wait, which is no reason to come back later.
+                    if channel.due <= began and await self._update(sweep_id, channel):
+                        took += time.monotonic() - began
                 await asyncio.sleep(max(self._read_seconds, REST_FACTOR * took))
         finally:
             self._task = None
 
-    async def _update(self, sweep_id: str, channel: _Channel) -> None:
+    async def _update(self, sweep_id: str, channel: _Channel) -> bool:
+        """Read a sweep for its subscribers; False where it could not be read."""
         self.readings += 1
         # The reading is for everybody: one sweep that cannot be read or drawn must not end it.
         (found,) = await asyncio.gather(run_in_threadpool(self._read, sweep_id), return_exceptions=True)
         if isinstance(found, BaseException):
             channel.publish({NOTICE: _what_is_wrong(sweep_id, found)})
-            return
+            return False
         parts, has_ended = found
-        channel.publish({**parts, NOTICE: ""})
+        channel.publish({NOTICE: "", **parts})
         channel.due = time.monotonic() + IDLE_SECONDS if has_ended else 0.0
+        return True
 
 
 def _what_is_wrong(sweep_id: str, error: BaseException) -> str:

@@ -91,6 +91,18 @@ class Metric(Answer):
     reason: str | None = Field(description="Why the mean is null.")
 
 
+class FailedCharges(Answer):
+    """What attempts that did not succeed used, in every round of the row; no other figure counts it."""
+
+    attempts: int
+    silent: int = Field(description="Attempts that reported nothing: what they used is not known.")
+    total_tokens: float | None = Field(description="Of those that named a total.")
+    tokens_reported: int = Field(description="How many did.")
+    total_usd: float | None = Field(description="Observed charges, in US dollars, of ``charged`` of them.")
+    charged: int
+    without_evidence: int = Field(description="Attempts that state an amount without evidence; it counts nowhere.")
+
+
 class Charge(Answer):
     """Observed charges, in US dollars, of the scored reviews that a row averages; a list price is none."""
 
@@ -100,6 +112,7 @@ class Charge(Answer):
     reviews: int
     without_evidence: int = Field(description="Reviews that state an amount without evidence; it counts nowhere.")
     reason: str | None = Field(description="Why there is no mean.")
+    failed_attempts: FailedCharges
 
 
 class BoardRow(Answer):

@@ -119,10 +119,9 @@ def _whole(field: str, text: str) -> int:
 
 
 def _number(field: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"{text!r} is not a number", where=Where(field=field)) from None
+    if not re.fullmatch(r"[0-9]{1,10}(\.[0-9]{1,10})?", text, re.ASCII):
+        raise InputError(f"{text!r} is not a number", where=Where(field=field))
+    return float(text)
 
 
 def _back(request: Request, sweep: str, done: Sequence[Operation]) -> Response:

@@ -52,9 +52,11 @@ def _environment() -> Environment:
         "plain": show.plain,
         "clipped": show.clipped,
         "clipped_line": show.clipped_line,
+        "clipped_title": show.clipped_title,
         "signed": show.signed,
         "number": show.number,
         "seconds": show.seconds,
+        "exact": show.exact,
         "calibrated": calibration_words,
     }
     environment.globals |= {"reason_of": show.reason_of, "why_unranked": show.why_unranked, "MARKS": MARKS}

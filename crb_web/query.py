@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from crb_core.dimensions import PullRequestFilter
 from crb_core.strata import AXES, Subset
+from crb_web.show import exact
 
 __all__ = ["BoardQuery"]
 
@@ -103,7 +104,7 @@ class BoardQuery(BaseModel):
             each: Any
             for each in value if isinstance(value, list | tuple) else [value]:
                 if each is not None:
-                    text = f"{each:g}" if isinstance(each, float) and float(f"{each:g}") == each else str(each)
+                    text = exact(each) if isinstance(each, float) else str(each)
                     pairs.append((name, text.lower() if isinstance(each, bool) else text))
         return pairs
 

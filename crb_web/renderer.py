@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import re
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -58,11 +59,16 @@ def rendering_processes() -> Iterator[Renderer]:
     count = min(MOST_PROCESSES, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
     # Started anew: a copy of a process with threads may hold a lock that nobody will ever give back.
     with ProcessPoolExecutor(max_workers=count, mp_context=multiprocessing.get_context("spawn")) as pool:
+        begun = lru_cache(maxsize=KEPT_OF_EXPORT)(lambda spec: pool.submit(_svg, spec))
+        lock = threading.Lock()
 
         def svg(spec: str) -> str:
-            return pool.submit(_svg, spec).result()
+            # A page asks for a drawing in both themes at once, which is one drawing.
+            with lock:
+                drawing = begun(spec)
+            return drawing.result()
 
         def png(document: str) -> bytes:
             return pool.submit(_png, document).result()
 
-        yield Renderer(lru_cache(maxsize=KEPT_OF_EXPORT)(svg), png)
+        yield Renderer(svg, png)

@@ -14,6 +14,8 @@ __all__ = [
     "CLIP",
     "clipped",
     "clipped_line",
+    "clipped_title",
+    "exact",
     "number",
     "plain",
     "reason_of",
@@ -27,6 +29,8 @@ __all__ = [
 CLIP = 4000
 #: Characters of one line of code; generated files have lines of megabytes.
 LINE_CLIP = 1000
+#: Characters of a title; one that is longer than a screen would hide the page below it.
+TITLE_CLIP = 300
 
 #: Shown as they are although Unicode counts them among the controls.
 _KEPT = "\n\t"
@@ -65,22 +69,25 @@ def _is_hidden(character: str) -> bool:
 
 def clipped(value: Any) -> Markup:
     """``visible`` of the first ``CLIP`` characters, and how many more there are."""
-    text = str(value)
-    if len(text) <= CLIP:
-        return visible(text)
-    rest = Markup(' <span class="note">… and {} characters more, in the API</span>').format(f"{len(text) - CLIP:,}")
-    return visible(text[:CLIP]) + rest
+    return _clipped(value, CLIP, "in the API")
 
 
 def clipped_line(value: Any) -> Markup:
     """``visible`` of the first ``LINE_CLIP`` characters of a line of code, and how many more there are."""
+    return _clipped(value, LINE_CLIP, "in the diff itself")
+
+
+def clipped_title(value: Any) -> Markup:
+    """``visible`` of the first ``TITLE_CLIP`` characters of a heading, and how many more there are."""
+    return _clipped(value, TITLE_CLIP, "in the API")
+
+
+def _clipped(value: Any, most: int, where: str) -> Markup:
     text = str(value)
-    if len(text) <= LINE_CLIP:
+    if len(text) <= most:
         return visible(text)
-    rest = Markup(' <span class="note">… and {} characters more, in the diff itself</span>').format(
-        f"{len(text) - LINE_CLIP:,}"
-    )
-    return visible(text[:LINE_CLIP]) + rest
+    rest = Markup(' <span class="note">… and {} characters more, {}</span>').format(f"{len(text) - most:,}", where)
+    return visible(text[:most]) + rest
 
 
 def number(value: float | None, digits: int = 2) -> str:
@@ -89,6 +96,12 @@ def number(value: float | None, digits: int = 2) -> str:
         return "–"
     text = f"{value:.{digits}f}"
     return text[1:] if text.startswith("-") and float(text) == 0 else text
+
+
+def exact(value: float) -> str:
+    """A number that a form sends back, or that a reader types again: as short as it goes without another value."""
+    text = f"{value:g}"
+    return text if float(text) == value else repr(value)
 
 
 def signed(value: float | None, digits: int = 3) -> str:

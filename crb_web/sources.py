@@ -31,6 +31,7 @@ from crb_core.store.results import StoredJudge, find_judge, sweep_judges
 from crb_core.store.schema import HEAD, stored_revision
 from crb_core.store.sweeps import find_sweep
 from crb_web.errors import NotFoundError
+from crb_web.turns import Turns
 
 __all__ = ["Loaded", "Sources"]
 
@@ -72,6 +73,7 @@ class Sources:
         self._evidence_url = settings.resolved_evidence_url
         self.diffs = PullRequestDiffs.of_settings(settings)
         self._lock = threading.Lock()
+        self._opening = Turns()
         self._store: Store | None = None
         self._file: tuple[int, int] | None = None
         self._watch: Any = None
@@ -79,7 +81,7 @@ class Sources:
         self._loaded: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
         self._answers: OrderedDict[Any, tuple[str, Any]] = OrderedDict()
         self._numbers = itertools.count()
-        self._loading: dict[tuple[str, str], threading.Lock] = {}
+        self._loading: dict[tuple[str, str], Turns] = {}
 
     @property
     def evidence(self) -> EvidenceStore:
@@ -87,24 +89,24 @@ class Sources:
 
     def store(self) -> Store:
         """The store; StoreError where there is none, or where another version of crb wrote it."""
-        with self._lock:
+        with self._opening.taken():
             return self._open()
 
     def token(self) -> str:
         """Equal to an earlier one exactly where nobody has committed anything since."""
-        with self._lock:
+        with self._opening.taken():
             store = self._open()
-            if not store.is_sqlite:
-                with store.read() as connection:
-                    return str(connection.execute(text("SELECT pg_current_snapshot()::text")).scalar_one())
-            if self._watch is None:
-                self._watch = store.engine.raw_connection()
-            # The counter is the connection's own, so one connection is kept for it.
-            version = self._watch.cursor().execute("PRAGMA data_version").fetchone()[0]
-            return f"{self._opened}:{version}"
+            if store.is_sqlite:
+                if self._watch is None:
+                    self._watch = store.engine.raw_connection()
+                # The counter is the connection's own, so one connection is kept for it.
+                version = self._watch.cursor().execute("PRAGMA data_version").fetchone()[0]
+                return f"{self._opened}:{version}"
+        with store.read() as connection:
+            return str(connection.execute(text("SELECT pg_current_snapshot()::text")).scalar_one())
 
     def close(self) -> None:
-        with self._lock:
+        with self._opening.taken():
             self._close()
 
     def unchanged(self, key: Any, read: Callable[[], T]) -> T:
@@ -190,9 +192,9 @@ class Sources:
         """
         key = (sweep_id, judge.judge_id)
         with self._lock:
-            turn = self._loading.setdefault(key, threading.Lock())
+            turns = self._loading.setdefault(key, Turns())
         # One request loads, the others wait for it.
-        with turn:
+        with turns.taken():
             # Taken before reading: a commit in between makes the next request look again.
             token = self.token()
             with self._lock:
@@ -277,5 +279,6 @@ class Sources:
         if self._store is not None:
             self._store.close()
             self._store = None
-        self._loaded.clear()
-        self._answers.clear()
+        with self._lock:
+            self._loaded.clear()
+            self._answers.clear()

@@ -78,7 +78,8 @@ def sweep_page(request: Request, sweep: SweepName, query: Annotated[SweepPageQue
     """A sweep as it runs: complete without scripts, live with them."""
     sources = sources_of(request)
     row = sources.sweep(sweep)
-    reading = views_of(request).read(row.id)
+    views = views_of(request)
+    reading = views.read(row.id)
     rules = request.app.state.access.rules
     caller = caller_of(request)
     with sources.store().read() as connection:
@@ -92,6 +93,7 @@ def sweep_page(request: Request, sweep: SweepName, query: Annotated[SweepPageQue
         rows=reading.progress.heat_map.rows,
         twice=_names_used_twice(reading.progress.heat_map),
         parts=reading.parts(),
+        notice=views.notice(reading),
         takes_operations=rules.operate,
         has_tokens=rules.has_tokens,
         visitor=caller,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import threading
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
@@ -17,10 +16,13 @@ from crb_core.store.operations import Operation, list_operations
 from crb_core.store.sweep_limits import SweepLimits, read_limits
 from crb_core.time_words import time_text
 from crb_scheduler.beats import BeatWatch
+from crb_scheduler.broker_watch import BrokerWatch
 from crb_scheduler.progress import SweepProgress, sweep_progress
 from crb_scheduler.progress_parts import STATE_GLYPHS, HeatMapRow, TrialState, WorkerState
+from crb_web.live import NOTICE
 from crb_web.pages import render_part
 from crb_web.sources import Sources
+from crb_web.turns import Turns
 
 __all__ = ["SweepReading", "SweepViews", "change_words"]
 
@@ -67,17 +69,26 @@ class SweepViews:
     """Reads sweeps; remembers the workers' beats between readings, of whichever page.
 
     ``still_at`` is the moment as of which a store is read that does not change any more: the same whenever it is read.
+    ``broker`` is asked beside the store, where there is one: without it nothing of a sweep goes on.
     """
 
-    def __init__(self, sources: Sources, lease_seconds: float, *, still_at: datetime | None = None) -> None:
+    def __init__(
+        self,
+        sources: Sources,
+        lease_seconds: float,
+        *,
+        still_at: datetime | None = None,
+        broker: BrokerWatch | None = None,
+    ) -> None:
         self._sources = sources
-        self._lock = threading.Lock()
+        self._turns = Turns()
+        self._broker = broker
         self._still_at = still_at
         self._beats = BeatWatch(lease_seconds) if still_at is None else BeatWatch(math.inf, clock=lambda: 0.0)
 
     def read(self, sweep_id: str) -> SweepReading:
         """A sweep now. StoreError where the store does not answer."""
-        with self._lock, self._sources.store().read() as connection:
+        with self._turns.taken(), self._sources.store().read() as connection:
             return SweepReading(
                 sweep_progress(connection, sweep_id, beats=self._beats, now=self._still_at),
                 read_limits(connection, sweep_id),
@@ -87,7 +98,11 @@ class SweepViews:
     def live(self, sweep_id: str) -> tuple[dict[str, str], bool]:
         """The parts of a sweep, and whether nothing of it waits or runs any more."""
         reading = self.read(sweep_id)
-        return reading.parts(), reading.progress.finished
+        return reading.parts() | {NOTICE: self.notice(reading)}, reading.progress.finished
+
+    def notice(self, reading: SweepReading) -> str:
+        """A sentence where the broker keeps a sweep from going on; else empty."""
+        return "" if self._broker is None or reading.progress.finished else self._broker.problem or ""
 
 
 def change_words(operation: Operation) -> str:

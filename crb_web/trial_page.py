@@ -39,10 +39,15 @@ def trial_page(request: Request, trial: TrialId) -> Response:
         for each in artifacts
         if each["name"] in {"stdout", "stderr"} and each["state"] == "present"
     ]
+    labels: dict[int, list[tuple[str, Mapping[str, Any]]]] = {}
+    for judgment in answer["judgments"]:
+        for label in judgment["labels"]:
+            labels.setdefault(label["candidate"], []).append((judgment["judge"], label))
     visitor = caller_of(request)
     shown = render(
         "trial.html",
         trial=answer,
+        labels=labels,
         visitor=visitor if request.app.state.access.rules.operate and visitor and visitor.csrf else None,
         timelines={each["number"]: _timeline(each) for each in answer["attempts"]},
         sources={each["number"]: json.dumps(each["source"], ensure_ascii=False) for each in answer["attempts"]},

@@ -162,8 +162,13 @@ def _duration(row: dict[str, Any]) -> str:
 
 
 def _charge(row: dict[str, Any]) -> str:
-    mean = row["charge"]["mean_usd"]
-    return "–" if mean is None else f"{number(mean, 4)} observed"
+    mean, failed = row["charge"]["mean_usd"], row["charge"]["failed_attempts"]
+    said = "–" if mean is None else f"{number(mean, 4)} observed"
+    if not failed["attempts"]:
+        return said
+    charged = f"{number(failed['total_usd'], 4)} charged for {failed['charged']}"
+    attempts = f"{failed['attempts']} failed attempt{'' if failed['attempts'] == 1 else 's'}"
+    return f"{said} without {attempts}: {'no charge known' if failed['total_usd'] is None else charged}"
 
 
 def expected_findings(board: dict[str, Any], basis: str) -> list[list[str]]:

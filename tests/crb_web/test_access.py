@@ -144,7 +144,14 @@ def test_a_form_of_ones_own_session_does_it(operated):
     assert operated.send(client, "/retry", csrf=csrf, trials=trial).status_code == 303
     for fields in ({"trials": "1;2"}, {"trials": "99999"}, {"trials": "1 " * 2000}, {}):
         assert operated.send(client, "/retry", csrf=csrf, **fields).status_code == 400
-    for fields in ({"priority": "x"}, {"weight": "nan"}, {"concurrency": "0"}, {}, {"priority": "٣"}):
+    for fields in (
+        {"priority": "x"},
+        {"weight": "nan"},
+        {"weight": "1_0"},
+        {"concurrency": "0"},
+        {},
+        {"priority": "٣"},
+    ):
         assert operated.send(client, "/limits", csrf=csrf, **fields).status_code == 400
     with operated.store.read() as connection:
         assert {each.actor for each in list_operations(connection)[:-2]} == {"bo"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 from crb_cli.main import app
 from crb_core.corpus import Corpus, CorpusEntry
+from crb_core.errors import InputError
 from crb_core.finding import CandidateFinding, GoldenFinding, Label, TpFp
 from crb_core.formats.imported import ImportedCandidate, ImportedJudgment, ImportedPair, ImportedReview
 from crb_core.pull_request import PullRequest
@@ -112,6 +114,31 @@ def test_counted_as_the_command_line_counts(home: Path, monkeypatch: Any, query:
             assert client.get(path).status_code == 200
 
 
+def test_a_row_leads_to_the_counts_of_each_pull_request(home: Path) -> None:
+    """They sum to the row's own; counted as the public tool does, there are only the pull requests."""
+    with client_of(home) as client:
+        row = client.get("/api/v1/leaderboard?profile=all").json()["leaderboards"][0]["rows"][0]
+        path = f"/sweeps/comments/rows/{row['build']}"
+        shown = client.get(path, params={"profile": "all"}).text
+        assert "profile all" in shown
+        cells = re.findall(r'<td class="value">(\d+)</td>', shown)
+        of_each = [tuple(map(int, cells[place : place + 4])) for place in range(0, len(cells), 4)]
+        assert [each[0] for each in of_each] == [1, 1, 1]
+        assert tuple(map(sum, zip(*(each[1:] for each in of_each), strict=True))) == (row["tp"], row["fp"], row["fn"])
+        compatible = client.get(path, params={"compatible": "true"}).text
+        assert "acme_shop_3" in compatible
+        assert "<table" not in compatible
+
+
+def test_without_groups_nothing_is_deduplicated_and_the_page_says_so(home: Path) -> None:
+    """Counting one false positive a group means nothing where no review has any."""
+    said = "No review here has dedup groups"
+    with client_of(home) as client:
+        assert said in client.get("/").text
+        assert said not in client.get("/", params={"no_dedup": "true"}).text
+        assert said not in client.get("/", params={"compatible": "true"}).text
+
+
 def test_a_dimension_restricts_what_a_complete_round_has(home: Path) -> None:
     """Two of three pull requests, all scored: ranked, with their counts only."""
     with client_of(home) as client:
@@ -147,6 +174,9 @@ def test_pictures_of_golden_comments(home: Path) -> None:
 
 def test_options_of_other_protocols_are_refused(home: Path) -> None:
     """None of them is ignored."""
+    for option in (("--sort", "grounded_f"), ("--exclude-producer", "people")):
+        with pytest.raises(InputError, match="golden-comments"):
+            CliRunner().invoke(app, ["leaderboard", *option], env={"CRB_HOME": str(home)}, catch_exceptions=False)
     with client_of(home) as client:
         for query in ("exclude_producer=people", "sort=grounded_f", "beta=9", "compatible=true&beta=2", "profile=no"):
             assert client.get(f"/api/v1/leaderboard?{query}").status_code == 400, query

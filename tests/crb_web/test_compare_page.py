@@ -224,5 +224,5 @@ def test_the_leaderboard_leads_here_with_its_state(shown):
     assert {("severity", "high"), ("beta", "0.5")} <= set(fields)
     answer = shown.get("/compare", params=[*fields, *(("build", build) for build in chosen)])
     assert answer.status_code == 200
-    assert "only severity high" in answer.text
+    assert "only findings of severity high; beta 0.5" in answer.text
     assert any("severity=high" in each and "beta=0.5" in each for each in links(answer.text) if each.startswith("/?"))

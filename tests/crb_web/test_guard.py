@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from ipaddress import ip_network
 
 import pytest
@@ -11,9 +12,11 @@ from starlette.testclient import TestClient
 from crb_core.settings import Settings
 from crb_core.store import open_store
 from crb_web.app import create_app
-from crb_web.guard import HEADERS, MAX_QUERY
+from crb_web.guard import HEADERS, MAX_HEAD, MAX_QUERY
+from crb_web.http_protocol import ImpatientProtocol
 from crb_web.limits import LimitRules
 from tests.crb_web.conftest import client_of
+from tests.crb_web.operated import running
 
 
 @pytest.mark.parametrize("path", ["/", "/api/v1/sweeps", "/nothing", "/api/nothing", "/static/crb.css", "/trials/x"])
@@ -47,10 +50,54 @@ def test_sizes_are_limited(served):
     assert served.get("/api/v1/leaderboard", params={"severity": [str(each) for each in range(100)]}).status_code == 400
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [{"x-long": "a" * 100_000}, {f"x-{number}": "a" * 20 for number in range(4000)}, {"cookie": "a" * (MAX_HEAD + 1)}],
+)
+def test_a_long_head_is_refused(served, headers):
+    """One long header or thousands of short ones; the parser below counts only heads that come in pieces."""
+    page, answer = served.get("/sweeps", headers=headers), served.get("/api/v1/sweeps", headers=headers)
+    assert (page.status_code, answer.status_code) == (431, 431)
+    assert answer.json()["error"]["problem"] in page.text
+
+
+def test_a_long_head_is_refused_by_the_real_server(home):
+    """Also where all of it is there at once, before anybody could stop reading."""
+    app = create_app(Settings(home=home))
+    head = b"GET /sweeps HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\nx-long: " + b"a" * 100_000 + b"\r\n\r\n"
+    with (
+        running(app, http=ImpatientProtocol, h11_max_incomplete_event_size=MAX_HEAD) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=30) as connection,
+    ):
+        connection.sendall(head)
+        received = b""
+        while piece := connection.recv(1000):
+            received += piece
+    assert received.startswith(b"HTTP/1.1 431 ")
+    assert b"The headers are too long" in received
+
+
+def test_nobody_is_upgraded(home, caplog):
+    """A request for a WebSocket is answered as any other, and fills no log."""
+    head = (
+        b"GET /static/icon.svg HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close, upgrade\r\nupgrade: websocket\r\n"
+        b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-version: 13\r\n\r\n"
+    )
+    with (
+        running(create_app(Settings(home=home)), http=ImpatientProtocol) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=30) as connection,
+    ):
+        connection.sendall(head)
+        assert connection.recv(1000).startswith(b"HTTP/1.1 200 ")
+    assert "pgrade" not in caplog.text
+
+
 def test_odd_addresses_are_refused(served):
     """NUL, other hosts' names, files outside."""
     assert served.get("/sweeps/a%00b").status_code == 400
     assert served.get("/?sweep=a%00b").status_code == 400
+    for path in ("/%0a", "/sweeps%0a", "/sign-in%0a", "/sweeps/a%0d%0ab", "/sweeps/bench/trials%1b"):
+        assert served.get(path).status_code == 400, path
     assert served.get("/", headers={"host": "evil.example"}).status_code == 421
     assert served.get("/", headers={"host": "LOCALHOST:8080"}).status_code == 200
     for path in ("/static/..%2fapp.py", "/static/%2e%2e/app.py", "/static/../app.py", "/static//etc/passwd"):

@@ -121,6 +121,15 @@ def test_the_page_shows_calibrations_whole(calibrated):
     assert "not held out" in offline
 
 
+def test_a_model_is_named_whole(shown):
+    """Of two models whose names begin alike each is told from the other; only a digest is shortened."""
+    models = {each["name"]: each["models"] for each in shown.get("/api/v1/judges").json()["judges"]}
+    for name in ("maker_model-a", "maker_model-b", "vendor_model-1"):
+        assert models[name] == {"matcher": name}
+    assert re.fullmatch("[0-9a-f]{12}", models["offline"]["matcher"])
+    assert "matcher: maker_model-b<" in page(shown, "/judges")
+
+
 def test_the_page_shows_agreement_and_prompts(shown):
     """Kappa of every pair with its interval; each prompt with version, digest and text."""
     judge = named(shown, "claude-fake-model")

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import html
 import io
 import json
+import re
 import xml.etree.ElementTree as ET
 import zipfile
+from dataclasses import replace
+from urllib.parse import quote
 
 import pytest
 from sqlalchemy import select, update
@@ -19,6 +23,9 @@ from crb_core.distribution import percentile
 from crb_core.pictures import PICTURES
 from crb_core.store import open_store
 from crb_core.store.tables import AgentBuildRow, AttemptRow, CorpusRow, PullRequestRow, core
+from crb_web.drawings import _text, svg
+from crb_web.query import BoardQuery
+from crb_web.renderer import HERE
 from tests.crb_web.conftest import client_of
 
 NAMES = ("=cmd()", "</svg><script>alert(1)</script>", "a\u202eb\x1b[31m\u200b\ud800")
@@ -105,7 +112,8 @@ def test_every_dimension_gives_the_numbers_of_the_command_line(labelled, labelle
         for name in {each.partition("=")[0] for each in dimensions}
     }
     for row in board["rows"]:
-        assert row["ranked"]
+        # Complete, so only an undefined value keeps it from a rank.
+        assert row["ranked"] == (row["macro"][board["sort"]]["mean"] is not None)
         assert row["scored"] == row["planned"] == 3 * len(row["rounds"][0]["score"]["per_pull_request"])
 
 
@@ -176,6 +184,25 @@ def test_drawings_are_inert_and_deterministic(labelled):
             assert not any(each in answer.text for each in ("\u202e", "\x1b", "\u200b"))
             again = labelled.get(f"/leaderboard/{name}.svg", params={"sweep": "bench"} | more)
             assert again.content == answer.content
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_another_theme_and_a_background_are_as_if_drawn(labelled, narrow):
+    """Byte for byte, and a label that looks like a colour stays as it is."""
+    boards, query = labelled.app.state.boards, BoardQuery(sweep="bench")
+    sweep_id, protocol, judges = boards.chosen(query)
+    pictures = boards.pictures(query, judges[0], sweep_id, protocol, intervals="made")
+    odd = [each | {"agent": 'fill="#0b5cad" #16191d'} for each in pictures["union"].records]
+    pictures = pictures | {"odd": replace(pictures["union"], records=odd)}
+    for name, picture in pictures.items():
+        for theme in ("light", "dark"):
+            ground = {"light": "#ffffff", "dark": "#14171a"}[theme]
+            for background in (None, ground):
+                spec = json.loads(_text(picture, theme, narrow)) | {"background": background}
+                drawn = HERE.svg(json.dumps(spec, sort_keys=True))
+                found = svg(picture, theme=theme, narrow=narrow, ground=background is not None)
+                assert found.endswith(drawn[drawn.index(">") + 1 :]), (name, theme, background)
+                assert name != "odd" or "#16191d</text>" in found
 
 
 def test_a_drawing_does_not_depend_on_those_before_it():
@@ -326,3 +353,45 @@ def test_pictures_link_to_the_same_state(labelled):
     assert len(addresses) == len(PICTURES) * 8
     for each in addresses:
         assert all(part in each for part in ("dimension=language%3DGo", "beta=2", "basis=augmented"))
+
+
+def test_every_page_behind_a_number_says_what_is_counted(served):
+    """Each filter, and beta in all its digits: without them a number there is another one than it seems."""
+    build = served.get("/api/v1/sweeps/bench").json()["builds"][0]["build"]
+    dimensions = served.get("/api/v1/sweeps/bench/dimensions").json()["dimensions"]
+    name, values = next(iter(dimensions.items()))
+    value = next(iter(values))
+    query = (
+        f"severity=high&severity=low&producer=human_review&dimension={quote(f'{name}={value}')}"
+        "&beta=0.3333333333333333&allow_partial=true"
+    )
+    pages = (
+        f"/sweeps/bench/rows/{build}?",
+        "/pictures?sweep=bench&",
+        "/compare?sweep=bench&build=agent-0&build=agent-1&",
+    )
+    for path in pages:
+        shown = html.unescape(served.get(path + query).text)
+        for text in (
+            "severity high or low", "producer human_review", f"{name} {value}", "beta 0.3333333333333333",
+            "incomplete rounds averaged too",
+        ):  # fmt: skip
+            assert text in shown, (path, text)
+
+
+def test_the_form_sends_back_the_beta_that_it_was_given(served):
+    """In all its digits, so that the next filter does not change it."""
+    shown = served.get("/?sweep=bench&beta=0.3333333333333333").text
+    assert 'value="0.3333333333333333"' in shown
+
+
+def test_a_workbook_has_the_digits_of_the_document(served):
+    """As CSV and JSON have them."""
+    board = served.get("/api/v1/leaderboard?sweep=bench&severity=low").json()["leaderboards"][0]
+    with zipfile.ZipFile(io.BytesIO(served.get("/leaderboard.xlsx?sweep=bench&severity=low").content)) as archive:
+        written = set(re.findall(r"<v>([^<]+)</v>", archive.read("xl/worksheets/sheet1.xml").decode()))
+    csv_text = served.get("/leaderboard.csv?sweep=bench&severity=low").text
+    for row in board["rows"]:
+        for metric in row["macro"].values():
+            for value in (metric["mean"], metric["std"], metric["interval"]["low"]):
+                assert value is None or (repr(value) in written and repr(value) in csv_text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import pytest
@@ -15,7 +16,7 @@ from crb_core.evidence import FolderEvidence
 from crb_core.identity import RowIdentity, TrialIdentity
 from crb_core.store.tables import AttemptRow, CandidateRow, JudgeCallRow, StepRow, StepState, TrialRow, core
 from crb_web.audit_models import TrialAnswer, TrialsAnswer
-from crb_web.show import seconds
+from crb_web.show import seconds, visible
 from tests.crb_web.audit_store import imported_home, opened
 from tests.crb_web.conftest import client_of
 from tests.crb_web.test_pages import BIDI, HOSTILE, Page, links, page
@@ -138,6 +139,25 @@ def test_every_artifact_of_a_real_sweep_is_present(shown, reviewed):
     assert calls
 
 
+def test_labels_stand_with_their_reasons(shown, reviewed):
+    """What a judge said of a finding that matches nothing, under the finding, with each axis's justification."""
+    seen = 0
+    for number in reviewed:
+        for judgment in shown.get(f"/api/v1/trials/{number}").json()["judgments"]:
+            for label in judgment["labels"]:
+                text = page(shown, f"/trials/{number}")
+                finding = text[text.index(f'id="finding-{label["candidate"]}"') :]
+                finding = finding[: finding.index("</li>")]
+                assert judgment["judge"] in finding
+                for axis in ("tp_fp", "severity", "category"):
+                    if label[f"{axis}_justification"]:
+                        assert visible(label[f"{axis}_justification"]) in finding
+                seen += 1
+        if seen > 3:
+            return
+    pytest.fail("no trial has a label")
+
+
 def test_identity_of_trial_and_row(shown, reviewed):
     """Ten fields (rule 13), and of each judge's row its own hash, equal to the leaderboard's."""
     answer = shown.get(f"/api/v1/trials/{reviewed[0]}").json()
@@ -204,6 +224,18 @@ def test_usage_names_models_and_evidence(client):
     assert "model-a, model-b" in text
     assert '0.25 <span class="note">observed, stated in' in text
     assert "0.5 charged" in text
+
+
+def test_usage_of_a_failed_attempt_is_shown_or_said_to_be_unknown(tmp_path):
+    """What an attempt used that did not succeed is in no figure of a review; unsaid, it is not 0."""
+    home = imported_home(tmp_path)
+    for trial, usage in ((1, {"total_tokens": 1500, "cost_usd": 0.25}), (2, None)):
+        of_trial = core(AttemptRow).c.trial_id == trial
+        change(home, AttemptRow, {"outcome": Outcome.TIMEOUT.value, "usage": usage}, of_trial)
+    with client_of(home) as client:
+        told, silent = (" ".join(re.sub("<[^>]+>", " ", page(client, f"/trials/{n}")).split()) for n in (1, 2))
+    assert "total tokens 1,500, cost usd 0.25 in no figure of a review" in told
+    assert "usage none was reported; it is not 0" in silent
 
 
 def test_a_trial_of_hostile_texts_is_inert(client):
