@@ -27,7 +27,7 @@ from crb_core.store.tables import (
     core,
 )
 
-__all__ = ["CANDIDATES", "GOLDEN", "fill", "label", "matches"]
+__all__ = ["CANDIDATES", "GOLDEN", "fill", "label", "made_up_build", "made_up_corpus", "matches"]
 
 #: Candidates of every trial, golden findings of every pull request.
 CANDIDATES, GOLDEN = 10, 9
@@ -39,7 +39,7 @@ _BATCH = 2000
 def fill(store: Store, *, builds: int, pull_requests: int, rounds: int, seed: int = 1) -> tuple[str, StoredJudge]:
     """Plan a sweep and end all of it: reviews with findings, matches, labels. Returns sweep id and judge."""
     draw = random.Random(seed)
-    corpus = _corpus(pull_requests, draw)
+    corpus = made_up_corpus(pull_requests, draw)
     with store.write() as connection:
         corpus_id = save_corpus(connection, corpus)
         ids = pull_request_ids(connection, corpus_id)
@@ -49,7 +49,7 @@ def fill(store: Store, *, builds: int, pull_requests: int, rounds: int, seed: in
                 name="bench",
                 corpus_id=corpus_id,
                 rounds=rounds,
-                builds=[_build(number) for number in range(builds)],
+                builds=[made_up_build(number) for number in range(builds)],
                 pull_requests=list(ids.values()),
                 judges=[JudgePlan(judge_id=JUDGE.judge_id, name=JUDGE.name, classifies=True, document={})],
                 snapshot_source={"kind": "none", "template": None},
@@ -173,7 +173,8 @@ def _insert(connection: Connection, model: Any, rows: Iterator[dict[str, Any]]) 
         connection.execute(insert(core(model)), batch)
 
 
-def _build(number: int) -> AgentBuild:
+def made_up_build(number: int) -> AgentBuild:
+    """A build of its own for each number."""
     return AgentBuild(
         agent=f"agent-{number}",
         display_name=f"Agent {number}",
@@ -184,7 +185,8 @@ def _build(number: int) -> AgentBuild:
     )
 
 
-def _corpus(pull_requests: int, draw: random.Random) -> Corpus:
+def made_up_corpus(pull_requests: int, draw: random.Random, golden: int = GOLDEN) -> Corpus:
+    """Pull requests ``pr-0`` and on, each with so many golden findings."""
     return Corpus(
         name="bench",
         version="1",
@@ -209,7 +211,7 @@ def _corpus(pull_requests: int, draw: random.Random) -> Corpus:
                         producer=draw.choice(PRODUCERS),
                         label=Label(**label(draw)),
                     )
-                    for place in range(GOLDEN)
+                    for place in range(golden)
                 ),
             )
             for number in range(pull_requests)

@@ -6,6 +6,7 @@ that the dispatcher is what limits the rate.
 
 from __future__ import annotations
 
+import random
 import resource
 import tempfile
 import time
@@ -13,11 +14,8 @@ from pathlib import Path
 
 from sqlalchemy import select, update
 
+from benchmarks.filled_sweep import made_up_build, made_up_corpus
 from benchmarks.report import Figure
-from crb_core.agent import AgentBuild
-from crb_core.corpus import Corpus, CorpusEntry
-from crb_core.finding import GoldenFinding, Label, TpFp
-from crb_core.pull_request import PullRequest
 from crb_core.store import open_store
 from crb_core.store.tables import StepRow, StepState, WorkerRow, core
 from crb_scheduler.broker import EmbeddedBroker
@@ -42,8 +40,8 @@ def scale() -> list[Figure]:
         store = open_store(f"sqlite:///{home / 'crb.sqlite'}")
         request = SweepRequest(
             name="scale",
-            corpus=_corpus(),
-            builds=[_build(number) for number in range(BUILDS)],
+            corpus=made_up_corpus(PULL_REQUESTS, random.Random(1), golden=1),
+            builds=[made_up_build(number) for number in range(BUILDS)],
             judges=[],
             rounds=ROUNDS,
             snapshot_source={"kind": "none", "template": None},
@@ -90,40 +88,3 @@ def scale() -> list[Figure]:
         ),
         Figure(name="scheduler's peak memory", value=peak, unit="MiB"),
     ]
-
-
-def _build(number: int) -> AgentBuild:
-    return AgentBuild(
-        agent=f"agent-{number}",
-        display_name=f"Agent {number}",
-        provider="bench",
-        image=f"bench/{number}",
-        image_id=f"sha256:{number:064x}",
-        runner="docker",
-    )
-
-
-def _corpus() -> Corpus:
-    golden = GoldenFinding(
-        file="a.py", start_line=1, end_line=1, message="x", producer="bench", label=Label(tp_fp=TpFp.TP)
-    )
-    return Corpus(
-        name="bench",
-        version="1",
-        title="bench",
-        source="none",
-        entries=tuple(
-            CorpusEntry(
-                pull_request=PullRequest(
-                    key=f"pr-{number}",
-                    repo="https://github.com/bench/bench",
-                    number=number + 1,
-                    base="0" * 40,
-                    head="1" * 40,
-                    title=f"Change {number}",
-                ),
-                golden=(golden,),
-            )
-            for number in range(PULL_REQUESTS)
-        ),
-    )

@@ -218,7 +218,8 @@ def _explain(agent_build: AgentBuild, key: str, result: AttemptResult) -> None:
     )
     if result.findings:
         outside = sum(finding.in_diff is False for finding in result.findings)
-        console.print(f"{len(result.findings)} findings, {outside} of them outside the diff:")
+        count = "1 finding" if len(result.findings) == 1 else f"{len(result.findings)} findings"
+        console.print(f"{count}, {outside} of them outside the diff:")
         for finding in result.findings[:SHOWN_FINDINGS]:
             console.print(plain(f"  {finding.file}:{finding.lines} {finding.message}"), soft_wrap=True)
         if len(result.findings) > SHOWN_FINDINGS:

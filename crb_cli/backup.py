@@ -48,7 +48,7 @@ def restore(
     settings = load_settings()
     with hold_home(open_home(settings), alone=True):
         # Who kills it finds on the screen what is left of it.
-        print(f"crb: Restoring {plain(str(file)).plain}; until it is done the store stays empty.", file=sys.stderr)
+        print(f"Restoring {plain(str(file)).plain}; until it is done the store stays empty.", file=sys.stderr)
         store = open_store(settings.resolved_store_url, migrate=False)
         made = restore_backup(file, store, open_evidence(settings.resolved_evidence_url))
         store.close()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from crb_cli.audit_corpus import audit_corpus
 from crb_cli.dedup import dedup_corpus
+from crb_cli.label_corpus import label_corpus
+from crb_cli.label_effect import corpus_effect
+from crb_cli.output import print_json
+from crb_cli.propose import propose
 
 if TYPE_CHECKING:
     from crb_core.corpus import Corpus
@@ -46,7 +50,7 @@ def import_(
 @app.command("list")
 def list_(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
     """List the corpora."""
-    from crb_cli.imports import list_corpora
+    from crb_cli.corpora import list_corpora
 
     list_corpora(as_json=as_json)
 
@@ -57,7 +61,7 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show a corpus with its pull requests; --json adds the golden findings with their ids."""
-    from crb_cli.imports import show_corpus
+    from crb_cli.corpora import show_corpus
 
     show_corpus(corpus, as_json=as_json)
 
@@ -77,14 +81,18 @@ def validate(
     sealed = seal_corpus(folder) if seal else ()
     report = check_corpus(folder)
     if as_json:
-        typer.echo(json.dumps(_report_json(report, sealed), indent=2, ensure_ascii=False))
+        print_json(_report_json(report, sealed))
     else:
         _print_report(report, sealed)
     if report.problems:
         raise typer.Exit(1)
 
 
+app.command()(propose)
+app.command("label")(label_corpus)
+app.command("audit")(audit_corpus)
 app.command("dedup")(dedup_corpus)
+app.command("effect")(corpus_effect)
 
 
 @app.command()
@@ -132,7 +140,7 @@ def snapshot(
             for name in found.missing:
                 typer.echo(f"  not in the source, so absent from the checkout: {name!r}")
     if as_json:
-        typer.echo(json.dumps({"format": "crb.snapshots/1", "snapshots": rows}, indent=2, ensure_ascii=False))
+        print_json({"format": "crb.snapshots/1", "snapshots": rows})
 
 
 def read_corpus(path: Path, *, name: str | None = None, mirror: str | None = None, url: str | None = None) -> Corpus:
@@ -142,17 +150,19 @@ def read_corpus(path: Path, *, name: str | None = None, mirror: str | None = Non
     """
     import re
 
-    from crb_core.errors import InputError
+    from crb_core.errors import InputError, UsageError
     from crb_core.formats.reviewbench import read_reviewbench
     from crb_core.formats.showcase import is_text_corpus, read_showcase
+    from crb_worker.corpus_check import require_corpus
 
     path = _folder(path)
     if mirror and url:
-        raise InputError("both a mirror folder and a git URL are given", remedy="Give one of --mirror and --url")
+        raise UsageError("both a mirror folder and a git URL are given", remedy="Give one of --mirror and --url")
     if is_text_corpus(path):
         if mirror or url:
             raise InputError("a text corpus brings its repositories itself", remedy="Leave out --mirror and --url")
         return read_showcase(path.absolute())
+    require_corpus(path)
     plain = re.sub(r"[^a-z0-9._-]+", "-", path.absolute().name.lower()).strip("-._") or "reviewbench"
     corpus, _ = read_reviewbench(
         path,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from crb_cli.extended_file import Agents, ByTool, Force, read_by_tool, refuse_unknown_agents, write_by_tool
 from crb_cli.model_calls import FakeModel, MaxCost, fake_model_served, open_call_desk
 from crb_cli.output import JsonFlag, console, plain, print_json
 
@@ -16,13 +17,22 @@ if TYPE_CHECKING:
     from crb_core.corpus import Corpus, CorpusEntry
     from crb_core.duplicates import DuplicateGroup
     from crb_core.finding import Finding
+    from crb_core.formats.imported import ImportedReviews
     from crb_core.settings import Settings
     from crb_worker.judge.base import Judge
 
-__all__ = ["dedup_candidates", "dedup_corpus"]
+__all__ = ["Dedup", "Grouping", "dedup_candidates", "dedup_corpus", "grouped_reviews"]
 
 GOLDEN_FORMAT = "crb.golden-dedup/1"
 
+Dedup = Annotated[
+    str | None,
+    typer.Option(
+        metavar="JUDGE",
+        help="golden-comments: group the candidates of each review by the matcher of offline, claude, ...",
+        show_default=False,
+    ),
+]
 Matcher = Annotated[str, typer.Option("--judge", help="Whose matcher decides: offline, claude, or another judge.")]
 
 
@@ -43,15 +53,15 @@ def dedup_corpus(
 
     Findings of a group that are labelled differently are listed for audit. Nothing is changed without --save.
     """
-    from crb_cli.home import open_home
+    from crb_cli.own_corpora import require_own_corpus_name, store_corpus
     from crb_cli.sweep import load_named_corpus
     from crb_core.errors import InputError
     from crb_core.settings import load_settings
-    from crb_core.store import open_store
-    from crb_core.store.corpora import save_corpus
 
     settings = load_settings()
     loaded = load_named_corpus(settings, corpus)
+    if save is not None:
+        require_own_corpus_name(save)
     if save is not None and save == loaded.name:
         raise InputError(f"the corpus {save} cannot take its own place", remedy="Save it under another name")
     with fake_model_served(wanted=fake_model):
@@ -61,15 +71,7 @@ def dedup_corpus(
         if resolved := _golden_groups(entry, alike, within=within):
             found.append((entry, resolved))
     if save is not None:
-        open_home(settings)
-        store = open_store(settings.resolved_store_url)
-        try:
-            with store.write() as connection:
-                save_corpus(
-                    connection, _without(loaded, {entry.pull_request.key: groups for entry, groups in found}, save)
-                )
-        finally:
-            store.close()
+        store_corpus(settings, _without(loaded, {entry.pull_request.key: groups for entry, groups in found}, save))
     if as_json:
         print_json(
             {
@@ -139,26 +141,14 @@ def _golden_groups(entry: CorpusEntry, groups: Sequence[Sequence[int]], *, withi
 
 
 def _without(corpus: Corpus, found: dict[str, tuple[DuplicateGroup, ...]], name: str) -> Corpus:
-    from pydantic import ValidationError
+    from crb_core.golden_sets import derived_corpus
 
-    from crb_core.corpus import Corpus as CorpusRecord
-    from crb_core.errors import InputError, first_problem
-
-    entries = []
+    kept = {}
     for entry in corpus.entries:
-        dropped = {place for group in found.get(entry.pull_request.key, ()) for place in group.dropped}
-        golden = tuple(each for place, each in enumerate(entry.golden) if place not in dropped)
-        entries.append(entry.model_copy(update={"golden": golden}))
-    try:
-        # model_copy would not check the name.
-        return CorpusRecord.model_validate(
-            {**corpus.model_dump(exclude={"entries"}), "name": name, "entries": tuple(entries)}
-        )
-    except ValidationError as error:
-        raise InputError(
-            f"the corpus cannot be named {name[:80]!r}: {first_problem(error)[1]}",
-            remedy="Use small letters, digits, dots, dashes and underscores",
-        ) from None
+        groups = found.get(entry.pull_request.key, ())
+        dropped = {place for group in groups for place in group.dropped}
+        kept[entry.pull_request.key] = [each for place, each in enumerate(entry.golden) if place not in dropped]
+    return derived_corpus(corpus, name, kept)
 
 
 def _golden_json(entry: CorpusEntry, groups: tuple[DuplicateGroup, ...]) -> dict[str, Any]:
@@ -195,15 +185,18 @@ def _print_group(entry: CorpusEntry, group: DuplicateGroup) -> None:
 
 def dedup_candidates(
     folder: Annotated[Path, typer.Argument(help="Folder laid out as the golden-comments benchmark.")],
-    out: Annotated[Path, typer.Option(help="Folder for JUDGE/dedup_groups.json; files that are there are kept.")],
+    out: Annotated[Path, typer.Option(help="Folder for EXTRACTION/dedup_groups.json; files that are there grow.")],
     judge: Matcher = "offline",
+    agent: Agents = None,
+    force: Force = False,
     max_cost: MaxCost = None,
     fake_model: FakeModel = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Group the candidates of each review that speak of one issue, in the benchmark's own form.
 
-    A file maps pull request and tool to lists of positions in candidates.json, every candidate in exactly one.
+    A file maps pull request and tool to lists of positions in candidates.json, every candidate in exactly one. Reviews
+    that it has are kept, so the same command again does only what is missing.
     """
     from crb_core.errors import InputError, Where
     from crb_core.formats.golden_comments import read_corpus
@@ -212,14 +205,30 @@ def dedup_candidates(
 
     read = read_corpus(folder, "dedup")
     results = read_results(folder, read.corpus)
+    refuse_unknown_agents(agent, {review.agent for review in results.reviews})
     entries = {entry.pull_request.key: entry for entry in read.corpus.entries}
-    work = []
+    files: dict[str, ByTool] = {}
+    work, kept = [], 0
     for review in results.reviews:
         extraction = next((role.model for role in review.model_roles if role.role == EXTRACTION_ROLE), None)
         # Candidates that were made up from an evaluation have no position in candidates.json.
         findings = [each.finding for each in review.candidates if "made_up_from" not in (each.source or {})]
-        if extraction is not None and findings:
+        if extraction is None or not findings or (agent and review.agent not in agent):
+            continue
+        path = out / extraction / "dedup_groups.json"
+        known = files.setdefault(extraction, read_by_tool(path)).get(str(review.source["url"]), {}).get(review.agent)
+        if known is None or force:
             work.append((review, extraction, findings))
+        elif _is_partition(known, len(findings)):
+            kept += 1
+        else:
+            raise InputError(
+                f"the groups of {review.agent} on {review.source['url']} are not of its {len(findings)} candidates",
+                where=Where(file=str(path)),
+                remedy="They are of another extraction; group it anew with --force",
+            )
+    if not files:
+        raise InputError("there are no candidates", where=Where(file=str(folder)), remedy="It needs candidates.json")
     with fake_model_served(wanted=fake_model):
         matcher, made = _grouped(
             load_settings(),
@@ -228,32 +237,101 @@ def dedup_candidates(
             [(entries[review.pull_request], findings) for review, _, findings in work],
             max_cost,
         )
-    files: dict[str, dict[str, dict[str, list[list[int]]]]] = {}
     repeated = 0
     for (review, extraction, findings), groups in zip(work, made, strict=True):
         repeated += sum(len(group) - 1 for group in groups)
-        inside = {place for group in groups for place in group}
-        whole = [list(group) for group in groups] + [[place] for place in range(len(findings)) if place not in inside]
-        files.setdefault(extraction, {}).setdefault(str(review.source["url"]), {})[review.agent] = sorted(whole)
-    if not files:
-        raise InputError("there are no candidates", where=Where(file=str(folder)), remedy="It needs candidates.json")
-    for extraction, content in files.items():
-        path = out / extraction / "dedup_groups.json"
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("x", encoding="utf-8") as stream:
-                stream.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
-        except FileExistsError:
-            raise InputError(
-                "the file is already there", where=Where(file=str(path)), remedy="Name another --out"
-            ) from None
-        except OSError as error:
-            raise InputError(f"the file cannot be written: {error.strerror}", where=Where(file=str(path))) from None
+        files[extraction].setdefault(str(review.source["url"]), {})[review.agent] = _partition(groups, len(findings))
+    for extraction in sorted({extraction for _, extraction, _ in work}):
+        write_by_tool(out / extraction / "dedup_groups.json", files[extraction])
     names = [str(out / extraction / "dedup_groups.json") for extraction in files]
     if as_json:
-        print_json({"matcher": matcher.fingerprint, "judge": matcher.name, "files": names, "repeated": repeated})
+        print_json(
+            {
+                "matcher": matcher.fingerprint,
+                "judge": matcher.name,
+                "files": names,
+                "reviews": len(work),
+                "kept": kept,
+                "repeated": repeated,
+            }
+        )
         return
+    before = f"; {kept} reviews were there already" if kept else ""
     console.print(
-        plain(f"{repeated} candidates repeat another one of their review; wrote {', '.join(names)} ({matcher.name})"),
+        plain(
+            f"{repeated} candidates of {len(work)} reviews repeat another one of their review{before}; "
+            f"wrote {', '.join(names)} ({matcher.name})"
+        ),
         soft_wrap=True,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grouping:
+    """Candidates of imported reviews that were grouped: ``repeated`` of ``reviews`` say what another one says."""
+
+    judge: str
+    fingerprint: str
+    reviews: int
+    repeated: int
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def words(self) -> str:
+        """One sentence for the terminal."""
+        return f"{self.repeated} candidates of {self.reviews} reviews repeat another one of their review ({self.judge})"
+
+
+def grouped_reviews(
+    settings: Settings, corpus: Corpus, found: ImportedReviews, spec: str, *, max_cost: float | None
+) -> tuple[ImportedReviews, Grouping]:
+    """The reviews with their dedup groups, by a judge's matcher.
+
+    Reviews that have groups, or judgments that were made without, stay as they are. InputError where the corpus's
+    protocol has no dedup groups.
+    """
+    from crb_core.errors import InputError, Where
+
+    if corpus.protocol != "golden-comments":
+        raise InputError(
+            f"the protocol {corpus.protocol} has no dedup groups",
+            where=Where(field="--dedup"),
+            remedy="Leave it out; there a repeated finding is judged by what it matches",
+        )
+    entries = {entry.pull_request.key: entry for entry in corpus.entries}
+    places = [
+        place
+        for place, review in enumerate(found.reviews)
+        if review.candidates and not review.judgments and "dedup_groups" not in review.source
+    ]
+    work = [
+        (entries[found.reviews[place].pull_request], [each.finding for each in found.reviews[place].candidates])
+        for place in places
+    ]
+    matcher, made = _grouped(settings, corpus, spec, work, max_cost)
+    reviews = list(found.reviews)
+    for place, groups, (_, findings) in zip(places, made, work, strict=True):
+        more = {"dedup_groups": _partition(groups, len(findings)), "dedup": f"{matcher.name} {matcher.fingerprint}"}
+        reviews[place] = replace(reviews[place], source={**reviews[place].source, **more})
+    grouping = Grouping(
+        judge=matcher.name,
+        fingerprint=matcher.fingerprint,
+        reviews=len(places),
+        repeated=sum(len(group) - 1 for groups in made for group in groups),
+    )
+    return replace(found, reviews=tuple(reviews)), grouping
+
+
+def _partition(groups: Sequence[Sequence[int]], count: int) -> list[list[int]]:
+    """The groups, and one of its own for every position in none of them."""
+    inside = {place for group in groups for place in group}
+    return sorted([list(group) for group in groups] + [[place] for place in range(count) if place not in inside])
+
+
+def _is_partition(groups: Any, count: int) -> bool:
+    """Whether every position below ``count`` is in exactly one group, and nothing else is."""
+    if not isinstance(groups, list) or not all(isinstance(group, list) for group in groups):
+        return False
+    places = [place for group in groups for place in group]
+    return all(type(place) is int for place in places) and sorted(places) == list(range(count))

@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +45,10 @@ class Check:
 def doctor(as_json: JsonFlag = False) -> None:
     """Say what this machine has and lacks for local runs, and how to mend it."""
     settings = load_settings()
-    looks: list[Callable[[Settings], list[Check]]] = [_python, _home, _store, _broker, _git, _engine, _agents]
+    looks: tuple[Callable[[Settings], list[Check]], ...] = (
+        *(_python, _variables, _home, _store),
+        *(_broker, _git, _engine, _agents),
+    )
     checks: list[Check] = []
     for look in looks:
         try:
@@ -82,6 +86,22 @@ def _python(_: Settings) -> list[Check]:
             remedy="Install Python 3.11 or newer",
         ),
         Check(name="cores", ok=True, found=str(os.cpu_count())),
+    ]
+
+
+def _variables(_: Settings) -> list[Check]:
+    """Variables that look like settings and are none, so that what they say is not heard."""
+    known = {f"CRB_{name.upper()}" for name in Settings.model_fields}
+    return [
+        Check(
+            name="settings",
+            ok=False,
+            found=f"{name} is no setting, so it does nothing",
+            remedy=f"Is {meant[0]} meant?",
+            needed=False,
+        )
+        for name in sorted(os.environ)
+        if name.startswith("CRB_") and name not in known and (meant := get_close_matches(name, known, n=1, cutoff=0.85))
     ]
 
 
@@ -168,7 +188,11 @@ def _engine(settings: Settings) -> list[Check]:
         checks.append(_egress(settings, engine))
     finally:
         engine.close()
-    settings.workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        settings.workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        # What CRB_HOME lacks is said where it is looked at.
+        return checks
     sandbox = DockerSandbox(slots=1, workspace=settings.workspace)
     try:
         sandbox.check()
@@ -186,7 +210,7 @@ def _egress(settings: Settings, engine: Engine) -> Check:
     """Whether agents in containers reach the hosts that they declare."""
     from crb_worker.sandbox.egress import Egress
     from crb_worker.sandbox.egress_options import EgressOptions, require_free_subnets, too_few_lanes
-    from crb_worker.sandbox.engine import EngineFailureError
+    from crb_worker.sandbox.engine_failures import EngineFailureError
     from crb_worker.sandbox.images import Images
 
     options = EgressOptions.of(settings)
@@ -217,7 +241,8 @@ def _egress(settings: Settings, engine: Engine) -> Check:
         return Check(name="egress", ok=False, found=error.problem, remedy=error.remedy, needed=False)
     if problem := too_few_lanes(settings, settings.resolved_review_slots):
         return Check(name="egress", ok=False, found=problem, remedy="Name a larger subnet", needed=False)
-    return Check(name="egress", ok=True, found=f"{options.image} {image_id[:19]}: agents reach what they declare")
+    found = f"{options.image} {image_id[:19]}: agents reach what they declare, from {options.subnets}"
+    return Check(name="egress", ok=True, found=found)
 
 
 def _agents(_: Settings) -> list[Check]:

@@ -13,7 +13,7 @@ from crb_cli.export_labels import export_labels
 from crb_cli.export_private import private_of
 from crb_cli.export_site import export_site
 from crb_cli.output import JsonFlag, console, plain, print_json
-from crb_core.errors import InputError
+from crb_core.errors import InputError, UsageError, Where
 from crb_core.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ def export_sweep(sweep: SweepName, out: OutArchive, as_json: JsonFlag = False) -
     from crb_core.evidence import open_evidence
     from crb_core.store.sweeps import find_sweep, sweep_builds
 
+    if str(out) == "-" or out.is_dir():
+        raise UsageError("an archive is written to a file", where=Where(field="--out"), remedy="Name one")
     settings = load_settings()
     with _open(settings) as store:
         with store.read() as connection:
@@ -83,7 +85,7 @@ def export_sweep(sweep: SweepName, out: OutArchive, as_json: JsonFlag = False) -
         soft_wrap=True,
     )
     for digests, why in (
-        (exported.missing, "are not in the evidence store any more"),
+        (exported.missing, "are not in the evidence store any more, or damaged there"),
         (exported.withheld, "name folders of this machine or hold a secret"),
     ):
         if digests:
@@ -129,7 +131,7 @@ def export_xlsx(
             _say_written(out, by_tool_written.rows, by_tool_written.cut)
             return
         if agent:
-            raise InputError("--agent goes with --by-tool", remedy="Add --by-tool or leave --agent out")
+            raise UsageError("--agent goes with --by-tool", remedy="Add --by-tool or leave --agent out")
         written = write_workbook(out, tables(store, connection, sweep, judge, TABLES))
     _say_written(out, written.rows, written.cut)
 
@@ -201,9 +203,13 @@ def export_summary(
         write_table(table, out)
         return
     screen = ScreenTable(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    for place, column in enumerate(table.columns):
-        screen.add_column(plain(column), justify="right" if place else "left", overflow="fold")
-    for row in table.rows:
+    lines: list[tuple[object, ...]] = [tuple(table.columns), *map(tuple, table.rows)]
+    if sum(len(column) + 1 for column in table.columns) > console.width:
+        # Many repositories are rows, so that their names stay whole.
+        lines = list(zip(*lines, strict=True))
+    for place, column in enumerate(lines[0]):
+        screen.add_column(plain(str(column)), justify="right" if place else "left", overflow="fold")
+    for row in lines[1:]:
         screen.add_row(*(plain(str(cell)) for cell in row))
     console.print(screen)
 
@@ -262,7 +268,7 @@ class _open:  # noqa: N801 - a context manager reads as a verb
 
 def _check_table(table: str) -> None:
     if table not in TABLES:
-        raise InputError(f"there is no table {table!r}", remedy=f"Use one of {', '.join(TABLES)}")
+        raise UsageError(f"there is no table {table!r}", remedy=f"Use one of {', '.join(TABLES)}")
 
 
 def _say_written(out: Path, rows: int, cut: int) -> None:

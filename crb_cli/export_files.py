@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crb_core.errors import InputError
+from crb_core.errors import InputError, UsageError, Where
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -183,12 +183,13 @@ def _downloaded(connection: Connection, evidence: EvidenceStore, sweep_id: str) 
 
 def write_table(table: Table, out: Path) -> int:
     """Write a table as CSV to a file, which appears only once it is whole, or to standard output (``-``)."""
-    import sys
-
+    from crb_cli.output import csv_output
     from crb_core.formats.csv_table import write_csv
 
     if str(out) == "-":
-        return write_csv(table, sys.stdout)
+        return write_csv(table, csv_output())
+    if out.is_dir():
+        raise UsageError("a table is written to a file", where=Where(file=str(out)), remedy="Name one, or -")
     partial = out.with_name(f".{out.name}.part")
     try:
         with partial.open("w", encoding="utf-8", newline="") as stream:
@@ -238,6 +239,7 @@ def write_reviewbench(folder: Path, sweep: str, trials: Sequence[JudgedTrial]) -
             "round": trials[0].round,
             "planned": len(trials),
             "unscored": {trial.key: trial.judgment.problem for trial in trials if trial.judged is None},
+            "failed_attempts": _in_vain(trials),
         },
     )
     _made(folder)
@@ -249,6 +251,17 @@ def write_reviewbench(folder: Path, sweep: str, trials: Sequence[JudgedTrial]) -
         except OSError as error:
             raise unwritable(folder / name, error) from None
     return result.macro.overall.unclassified_count
+
+
+def _in_vain(trials: Sequence[JudgedTrial]) -> dict[str, Any]:
+    """What attempts that did not succeed used, which ``candidate_usage`` leaves out."""
+    from crb_core.formats.reviewbench_out import usage_json
+    from crb_core.store.reviews import was_in_vain
+
+    used = usage_json(
+        [row["usage"] for trial in trials for row in trial.review.attempts if was_in_vain(row["outcome"])]
+    )
+    return {"attempts": used["pr_count"], "reported": used["reported_pr_count"], "total": used["total"]}
 
 
 def _made(folder: Path) -> Path:

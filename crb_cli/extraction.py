@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from crb_cli.extended_file import Agents, ByTool, Force, read_by_tool, refuse_unknown_agents, write_by_tool
 from crb_cli.model_calls import FakeModel, MaxCost, fake_model_served, open_call_desk
 from crb_cli.output import JsonFlag, console, plain, print_json
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Extract", "Extraction", "extract", "taken_apart"]
 
 FORMAT = "crb.extraction/1"
+#: The source of a candidate that is a comment at a line, as it stands.
+_INLINE = "inline comment"
 
 Extract = Annotated[
     str | None,
@@ -96,11 +98,14 @@ def _count(reviews: Any) -> int:
 
 def extract(
     folder: Annotated[Path, typer.Argument(help="Folder laid out as the golden-comments benchmark.")],
-    out: Annotated[Path, typer.Option(help="Folder for NAME/candidates.json; a file that is there is kept.")],
+    out: Annotated[Path, typer.Option(help="Folder for NAME/candidates.json; a file that is there grows.")],
     judge: Annotated[str, typer.Option(help="Who takes comments apart: claude, or claude:model=ID.")] = "claude",
     name: Annotated[
         str | None, typer.Option(help="Name of the extraction, a folder of results; the model's by default.")
     ] = None,
+    agent: Agents = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many reviews that are not there yet.")] = None,
+    force: Force = False,
     max_cost: MaxCost = None,
     fake_model: FakeModel = False,
     as_json: JsonFlag = False,
@@ -108,8 +113,8 @@ def extract(
     """Make candidates of downloaded reviews (benchmark_data.json), in the benchmark's own form.
 
     A comment at a line is a candidate as it is. A general one is taken apart, each part with the words it comes from.
+    Reviews that the file has are kept, so the same command again does only what is missing.
     """
-    from crb_core.errors import InputError, Where
     from crb_core.formats.golden_comments import pull_request_url, read_corpus
     from crb_core.formats.golden_comments_results import read_comments
     from crb_core.settings import load_settings
@@ -117,24 +122,28 @@ def extract(
     with fake_model_served(wanted=fake_model):
         settings = load_settings()
         read = read_corpus(folder, "extraction")
+        urls = {entry.pull_request.key: pull_request_url(entry.pull_request) for entry in read.corpus.entries}
         found = read_comments(folder, read.corpus)
+        refuse_unknown_agents(agent, {review.agent for review in found.reviews})
         target = out / _folder_name(name, judge) / "candidates.json"
-        _refuse_overwriting(target)
-        made, extraction = taken_apart(settings, found, judge, max_cost=max_cost)
-    urls = {entry.pull_request.key: pull_request_url(entry.pull_request) for entry in read.corpus.entries}
-    content: dict[str, dict[str, list[dict[str, Any]]]] = {}
+        content = read_by_tool(target)
+        _refuse_mixing(content, judge, target)
+        wanted = [review for review in found.reviews if not agent or review.agent in agent]
+        new = [each for each in wanted if force or each.agent not in content.get(urls[each.pull_request], {})]
+        chosen = replace(found, reviews=tuple(new[:limit]))
+        made, extraction = taken_apart(settings, chosen, judge, max_cost=max_cost)
     for review in made.reviews:
         content.setdefault(urls[review.pull_request], {})[review.agent] = _candidates(review)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("x", encoding="utf-8") as stream:
-            stream.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
-    except OSError as error:
-        raise InputError(f"the file cannot be written: {error.strerror}", where=Where(file=str(target))) from None
+    if made.reviews:
+        write_by_tool(target, content)
+    kept = len(wanted) - len(new)
     if as_json:
-        print_json({"format": FORMAT, "file": str(target), "reviews": len(made.reviews), **extraction.to_json()})
+        counts = {"reviews": len(made.reviews), "kept": kept, "left": len(new) - len(made.reviews)}
+        print_json({"format": FORMAT, "file": str(target), **counts, **extraction.to_json()})
         return
-    console.print(plain(f"{extraction.words()}; wrote {target}"), soft_wrap=True)
+    left = f"; {kept} reviews were there already" if kept else ""
+    left += f"; {len(new) - len(made.reviews)} are left" if len(made.reviews) < len(new) else ""
+    console.print(plain(f"{extraction.words()}{left}; wrote {target}"), soft_wrap=True)
 
 
 def _candidates(review: ImportedReview) -> list[dict[str, Any]]:
@@ -144,7 +153,7 @@ def _candidates(review: ImportedReview) -> list[dict[str, Any]]:
             "text": each.finding.message,
             "path": each.finding.file,
             "line": each.finding.start_line,
-            "source": "inline comment" if each.is_comment else {"kind": "general comment", **(each.source or {})},
+            "source": _INLINE if each.is_comment else {"kind": "general comment", **(each.source or {})},
         }
         for each in review.candidates
     ]
@@ -166,10 +175,21 @@ def _folder_name(name: str | None, judge: str) -> str:
     return chosen
 
 
-def _refuse_overwriting(target: Path) -> None:
+def _refuse_mixing(content: ByTool, judge: str, target: Path) -> None:
+    """One file is one extraction: what another model or other prompts made stays in a file of its own."""
     from crb_core.errors import InputError, Where
+    from crb_worker.judge.extractor import read_extractor
 
-    if target.exists():
-        raise InputError(
-            "the file is already there", where=Where(file=str(target)), remedy="Name another --out or --name"
-        )
+    mine = read_extractor(judge).fingerprint
+    for url, tools in content.items():
+        for tool, candidates in tools.items():
+            for each in candidates if isinstance(candidates, list) else (None,):
+                source = each.get("source") if isinstance(each, dict) else None
+                made_by = source.get("extraction") if isinstance(source, dict) else None
+                if source != _INLINE and not (isinstance(made_by, str) and made_by.endswith(f" {mine}")):
+                    raise InputError(
+                        f"the candidates of {tool} on {url} were made by another extraction"
+                        + (f", {made_by[:120]}" if isinstance(made_by, str) else ""),
+                        where=Where(file=str(target)),
+                        remedy="Name another --out or --name",
+                    )

@@ -13,7 +13,7 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from crb_cli.output import JsonFlag, console, plain, print_json
-from crb_core.errors import CrbError, InputError, UnavailableError
+from crb_core.errors import CrbError, UnavailableError, UsageError
 from crb_core.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def gc(
 
     age = _seconds(older_than)
     if age < YOUNG_SECONDS:
-        raise InputError("--older-than is under an hour", remedy="What is younger may be in use; name at least 1h")
+        raise UsageError("--older-than is under an hour", remedy="What is younger may be in use; name at least 1h")
     most = None if max_size is None else _bytes(max_size)
     settings = load_settings()
     store = open_store(settings.resolved_store_url)
@@ -184,7 +184,7 @@ def _age(seconds: int) -> str:
 def _seconds(text: str) -> float:
     match = re.fullmatch(r"(\d{1,6})([mhdw])", text.strip())
     if match is None:
-        raise InputError(f"--older-than {text[:40]!r} is no duration", remedy="Write for example 12h, 7d or 4w")
+        raise UsageError(f"--older-than {text[:40]!r} is no duration", remedy="Write for example 12h, 7d or 4w")
     return int(match[1]) * _UNITS[match[2]]
 
 
@@ -196,5 +196,5 @@ def _bytes(text: str) -> int:
     except (ValidationError, OverflowError):
         size = None
     if size is None or size < 0:
-        raise InputError(f"--max-size {text[:40]!r} is no size", remedy="Write for example 500MB or 20GiB")
+        raise UsageError(f"--max-size {text[:40]!r} is no size", remedy="Write for example 500MB or 20GiB")
     return int(size)

@@ -10,7 +10,8 @@ from rich.text import Text
 
 from crb_cli.leaderboard_table import dimension_words
 from crb_cli.output import console, plain, print_json
-from crb_core.calibration_words import calibration_words
+from crb_cli.row_names import row_names
+from crb_core.calibration_words import trust_words
 from crb_core.store.comment_boards import COUNTING, PROTOCOL, Options, board_json, build_rows
 
 if TYPE_CHECKING:
@@ -104,15 +105,14 @@ def _print(judge: StoredJudge, rows: Sequence[CommentRow], loaded: LoadedComment
             ("Leaderboard ", "bold"),
             plain(
                 f"of sweep {results.sweep_name}, corpus {results.corpus}, protocol {PROTOCOL}, "
-                f"judge {judge.name} ({judge.judge_id}, {calibration_words(judge.calibration)})"
+                f"judge {judge.name} ({judge.judge_id}, {trust_words(judge.calibration, judge.stale)})"
             ),
         )
     )
     console.print(plain(f"Counting {COUNTING[options.compatible]}."), style="dim")
     if not options.compatible:
         profile = options.chosen_profile or "none"
-        dedup = "on" if options.dedup else "off"
-        console.print(plain(f"profile {profile}, beta {options.beta:g}, dedup {dedup}"), style="dim")
+        console.print(plain(f"profile {profile}, beta {options.beta:g}, {_dedup_words(rows, options)}"), style="dim")
     if options.pull_requests.dimensions:
         console.print(plain(f"only pull requests of {dimension_words(options.pull_requests, loaded.dimensions)}"))
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
@@ -121,12 +121,13 @@ def _print(judge: StoredJudge, rows: Sequence[CommentRow], loaded: LoadedComment
     for title in ("tp", "fp", "fn", "precision", "recall", f"F{options.beta:g}", "macro F1", "reviews"):
         table.add_column(title, justify="right")
     table.add_column("", overflow="fold", max_width=3)
+    names = row_names((row.build.agent, row.build.build_id) for row in rows)
     for row in rows:
         figures = row.figures
         planned = f"/{figures['planned']}" if "planned" in figures else ""
         table.add_row(
             "-" if row.rank is None else str(row.rank),
-            plain(row.build.agent),
+            plain(names[row.build.build_id]),
             *("–" if figures[name] is None else str(figures[name]) for name in ("tp", "fp", "fn")),
             *(
                 "–" if figures[name] is None else f"{figures[name]:.4f}"
@@ -146,13 +147,26 @@ def _print(judge: StoredJudge, rows: Sequence[CommentRow], loaded: LoadedComment
             )
     console.print(table)
     if any(row.letters for row in rows):
+        from crb_core.bootstrap import caution
+
         console.print("95%: bootstrap over pull requests. Rows that share a letter cannot be told apart.", style="dim")
+        warning = caution(max(len(row.sample.keys) for row in rows if row.sample is not None))
+        if warning is not None:
+            console.print(f"{warning}.", style="yellow")
     marks: dict[str, list[str]] = {}
     for row in rows:
         for mark in row.marks:
             marks.setdefault(mark, []).append(row.build.agent)
     for mark, agents in marks.items():
         console.print(Text.assemble((mark, "yellow"), ": ", plain(", ".join(dict.fromkeys(agents)))))
+
+
+def _dedup_words(rows: Sequence[CommentRow], options: Options) -> str:
+    """Whether dedup groups are used, and how many reviews have any: without one nothing is deduplicated."""
+    if not options.dedup:
+        return "dedup off"
+    grouped = sum(row.grouped for row in rows)
+    return f"dedup on ({grouped} reviews have groups)" if grouped else "dedup on, but no review has groups"
 
 
 def _bounds(interval: Mapping[str, Any]) -> str:

@@ -19,8 +19,10 @@ def open_home(settings: Settings) -> Path:
     try:
         home.mkdir(parents=True, exist_ok=True)
         probe = home / ".write-probe"
-        probe.write_bytes(b"crb")
-        probe.unlink()
+        try:
+            probe.write_bytes(b"crb")
+        finally:
+            probe.unlink(missing_ok=True)
     except OSError as error:
         raise StoreError(
             f"CRB_HOME {home} cannot be written: {error.strerror}",
@@ -81,5 +83,8 @@ def require_a_place_to_run(settings: Settings) -> None:
 
         check_broker(settings.broker_url)
         return
+    from crb_core.evidence import open_evidence
+
     require_own_store(settings)
+    open_evidence(settings.resolved_evidence_url)
     hold_home(open_home(settings), alone=True).close()

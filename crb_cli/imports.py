@@ -1,4 +1,4 @@
-"""``crb corpus import|list|show`` and ``crb sweep import``: what the commands do."""
+"""``crb corpus import`` and ``crb sweep import``: what the commands do."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
 from rich.text import Text
 
 from crb_cli.output import console, plain, print_json
-from crb_core.errors import InputError, Where
+from crb_core.errors import InputError, UsageError, Where
 from crb_core.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from crb_core.corpus import Corpus
     from crb_core.formats.imported import ImportedReviews, Irregularity
 
-__all__ = ["CORPUS_FORMATS", "SWEEP_FORMATS", "import_corpus", "import_sweep", "list_corpora", "show_corpus"]
+__all__ = [
+    "CORPUS_FORMATS",
+    "SWEEP_FORMATS",
+    "import_corpus",
+    "import_sweep",
+]
 
 FORMAT = "crb.import/1"
 CORPUS_FORMATS = ("reviewbench", "golden-comments")
@@ -35,11 +39,13 @@ def import_corpus(
     format_name: str, path: Path, *, name: str, mirror: str | None, url: str | None, protocol: str | None, as_json: bool
 ) -> None:
     """Read a corpus, store it with its files as evidence, and report what is irregular."""
+    from crb_cli.own_corpora import require_own_corpus_name
     from crb_core.store import open_store
     from crb_core.store.imports import import_corpus as store_corpus
 
     _check_format(format_name, CORPUS_FORMATS)
     _check_name(name)
+    require_own_corpus_name(name)
     settings = load_settings()
     corpus, root, files, irregularities = _read_corpus(format_name, path, name, mirror, url, protocol)
     record = _record(settings, root, files, irregularities, {})
@@ -79,93 +85,9 @@ def import_corpus(
     )
     if result.updated:
         console.print(plain(f"{result.updated} pull requests got other traits"))
+    if corpus.source == "none" and corpus.protocol != "golden-comments":
+        console.print("Reviews can be imported; for agents to run on it, import it again with --mirror or --url.")
     _print_irregularities(irregularities, root)
-
-
-def list_corpora(*, as_json: bool) -> None:
-    """List the stored corpora, and the bundled ones that are not stored yet."""
-    from crb_core.bundled import bundled
-    from crb_core.formats.showcase import is_text_corpus
-    from crb_core.store import open_store
-    from crb_core.store.corpora import list_corpora as stored_corpora
-
-    store = open_store(load_settings().resolved_store_url)
-    try:
-        with store.read() as connection:
-            records: list[dict[str, Any]] = [{**record, "stored": True} for record in stored_corpora(connection)]
-    finally:
-        store.close()
-    names = {record["name"] for record in records}
-    for folder in sorted(bundled("corpus").iterdir()):
-        if folder.name not in names and folder.is_dir() and is_text_corpus(folder):
-            records.append(_bundled_record(folder))
-    if as_json:
-        print_json({"corpora": records})
-        return
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    for title in ("corpus", "version", "protocol", "pull requests", "golden", "fingerprint", ""):
-        table.add_column(title, justify="right" if title in {"pull requests", "golden"} else "left", overflow="fold")
-    for record in records:
-        table.add_row(
-            plain(str(record["name"])),
-            plain(str(record["version"])),
-            str(record["protocol"]),
-            str(record["pull_requests"]),
-            str(record["golden_findings"]),
-            str(record["fingerprint"])[:12],
-            "" if record["stored"] else "bundled",
-        )
-    console.print(table)
-
-
-def show_corpus(name: str, *, as_json: bool) -> None:
-    """Show a corpus: where it comes from, its pull requests, and in JSON its golden findings with their ids."""
-    from crb_cli.sweep import load_named_corpus
-
-    settings = load_settings()
-    corpus = load_named_corpus(settings, name)
-    imports = _import_records(settings, corpus)
-    if as_json:
-        print_json(
-            {
-                "corpus": corpus.name,
-                "fingerprint": corpus.fingerprint,
-                **corpus.model_dump(mode="json", exclude={"entries", "name"}),
-                "imports": imports,
-                "pull_requests": [
-                    {
-                        **entry.pull_request.model_dump(mode="json"),
-                        "answer_key_fingerprint": entry.answer_key_fingerprint,
-                        "golden": [
-                            {
-                                "finding_id": finding.finding_id(entry.pull_request.key),
-                                **finding.model_dump(mode="json", exclude_none=True),
-                            }
-                            for finding in entry.golden
-                        ],
-                    }
-                    for entry in corpus.entries
-                ],
-            }
-        )
-        return
-    console.print(plain(f"{corpus.name} {corpus.version}: {corpus.title}"), style="bold")
-    console.print(plain(f"protocol {corpus.protocol}, fingerprint {corpus.fingerprint}"))
-    source = corpus.source if corpus.source_template is None else f"{corpus.source} {corpus.source_template}"
-    console.print(plain(f"repositories: {source}" if source != "none" else "repositories: not recorded"))
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    for title in ("pull request", "language", "tp", "fp", "title"):
-        table.add_column(title, justify="right" if title in {"tp", "fp"} else "left", overflow="fold")
-    for entry in corpus.entries:
-        tp = sum(finding.label.tp_fp.value == "tp" for finding in entry.golden)
-        table.add_row(
-            plain(entry.pull_request.key),
-            plain(entry.pull_request.traits.language or "–"),
-            str(tp),
-            str(len(entry.golden) - tp),
-            plain(entry.pull_request.title),
-        )
-    console.print(table)
 
 
 def import_sweep(
@@ -181,11 +103,13 @@ def import_sweep(
     root: str | None,
     login: str | None,
     extract: str | None,
+    dedup: str | None,
     max_cost: float | None,
     fake_model: bool,
     as_json: bool,
 ) -> None:
     """Read reviews and judgments, store them as a sweep's trials in one transaction, and report what is irregular."""
+    from crb_cli.dedup import grouped_reviews
     from crb_cli.extraction import taken_apart
     from crb_cli.model_calls import fake_model_served
     from crb_cli.sweep import load_named_corpus
@@ -205,10 +129,13 @@ def import_sweep(
         "--round": round_number if round_number != 1 else None,
     }
     found = _read_reviews(format_name, path, corpus, agent, options)
-    extraction = None
-    if extract is not None:
+    extraction, grouping = None, None
+    if extract is not None or dedup is not None:
         with fake_model_served(wanted=fake_model):
-            found, extraction = taken_apart(load_settings(), found, extract, max_cost=max_cost)
+            if extract is not None:
+                found, extraction = taken_apart(load_settings(), found, extract, max_cost=max_cost)
+            if dedup is not None:
+                found, grouping = grouped_reviews(load_settings(), corpus, found, dedup, max_cost=max_cost)
     record = _record(
         settings,
         found.root,
@@ -216,7 +143,8 @@ def import_sweep(
         found.irregularities,
         {name: value for name, value in options.items() if value is not None}
         | ({"--agent": agent} if agent else {})
-        | ({"--extract": extraction.to_json()} if extraction is not None else {}),
+        | ({"--extract": extraction.to_json()} if extraction is not None else {})
+        | ({"--dedup": grouping.to_json()} if grouping is not None else {}),
     )
     store = open_store(settings.resolved_store_url)
     try:
@@ -252,6 +180,7 @@ def import_sweep(
                 "new_judgments": result.new_judgments,
                 "unscored_judgments": result.unscored,
                 "extraction": extraction.to_json() if extraction is not None else None,
+                "dedup": grouping.to_json() if grouping is not None else None,
                 **record,
                 "irregularity_counts": _counts(found.irregularities),
             }
@@ -267,6 +196,8 @@ def import_sweep(
     )
     if extraction is not None:
         console.print(plain(extraction.words()), soft_wrap=True)
+    if grouping is not None:
+        console.print(plain(grouping.words()), soft_wrap=True)
     if result.unscored:
         console.print(plain(f"{result.unscored} judgments cannot be scored; `crb sweep show {name}` says why"))
     _print_irregularities(found.irregularities, found.root)
@@ -288,7 +219,7 @@ def _read_corpus(
             remedy="Name the folder that holds the corpus",
         )
     if mirror and url:
-        raise InputError("both a mirror folder and a git URL are given", remedy="Give one of --mirror and --url")
+        raise UsageError("both a mirror folder and a git URL are given", remedy="Give one of --mirror and --url")
     _check_protocol(format_name, protocol)
     if format_name == "golden-comments":
         if mirror or url:
@@ -333,7 +264,7 @@ def _read_reviews(
     }.get(format_name, ("--pr", "--root", "--round"))
     for name, value in options.items():
         if value is not None and name not in taken:
-            raise InputError(f"{name} means nothing for the format {format_name}", remedy=f"Leave {name} out")
+            raise UsageError(f"{name} means nothing for the format {format_name}", remedy=f"Leave {name} out")
     if format_name == "golden-comments":
         return read_results(path, corpus, agent=agent)
     number = options["--round"] or 1
@@ -353,7 +284,7 @@ def _read_reviews(
 
 def _check_format(format_name: str, known: Sequence[str]) -> None:
     if format_name not in known:
-        raise InputError(
+        raise UsageError(
             f"there is no format {format_name[:80]!r}",
             where=Where(field="FORMAT"),
             remedy=f"Choose from {', '.join(known)}",
@@ -364,7 +295,7 @@ def _check_name(name: str) -> None:
     import re
 
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", name):
-        raise InputError(
+        raise UsageError(
             f"{name[:80]!r} is no usable name",
             where=Where(field="--name"),
             remedy="Use up to 64 lower-case letters, digits, dots, dashes and underscores, a letter or digit first",
@@ -415,38 +346,3 @@ def _print_irregularities(irregularities: Sequence[Irregularity], root: Path) ->
         place = ", ".join(part for part in (_relative(first.file, root), first.field) if part)
         start = "first: " if number > 1 else ""
         console.print(Text.assemble(f"  {number} x ", plain(kind), f"; {start}", plain(f"{first.problem} ({place})")))
-
-
-def _bundled_record(folder: Path) -> dict[str, Any]:
-    from crb_cli.corpus import read_corpus
-
-    corpus = read_corpus(folder)
-    return {
-        "name": corpus.name,
-        "version": corpus.version,
-        "title": corpus.title,
-        "protocol": corpus.protocol,
-        "fingerprint": corpus.fingerprint,
-        "pull_requests": len(corpus.entries),
-        "golden_findings": sum(len(entry.golden) for entry in corpus.entries),
-        "stored": False,
-    }
-
-
-def _import_records(settings: Settings, corpus: Corpus) -> list[dict[str, Any]]:
-    from sqlalchemy import select
-
-    from crb_core.store import open_store
-    from crb_core.store.imports import import_records
-    from crb_core.store.tables import CorpusRow, core
-
-    corpora = core(CorpusRow)
-    store = open_store(settings.resolved_store_url)
-    try:
-        with store.read() as connection:
-            known = connection.execute(
-                select(corpora.c.id).where(corpora.c.name == corpus.name, corpora.c.fingerprint == corpus.fingerprint)
-            ).scalar_one_or_none()
-            return [] if known is None else import_records(connection, "corpus", str(known))
-    finally:
-        store.close()

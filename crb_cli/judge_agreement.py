@@ -29,12 +29,12 @@ def agreement(
 
     With --sweep, that of a sweep's judges: on pairs, on coverage, and on every axis that both labelled.
     """
-    from crb_core.errors import InputError
+    from crb_core.errors import UsageError
 
     if (sweep is None) == (not files):
-        raise InputError("agreement needs label files or a sweep", remedy="Name two label files, or --sweep NAME")
+        raise UsageError("agreement needs label files or a sweep", remedy="Name two label files, or --sweep NAME")
     if judge and sweep is None:
-        raise InputError("--judge belongs to --sweep", remedy="Leave it out, or name the sweep with --sweep")
+        raise UsageError("--judge belongs to --sweep", remedy="Leave it out, or name the sweep with --sweep")
     if sweep is not None:
         _of_sweep(sweep, judge, as_json=as_json)
         return

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from crb_cli.judge_calibrate import figure, interval
 from crb_cli.output import JsonFlag, console, plain, print_json
+from crb_cli.row_names import row_names
 from crb_core.calibration_words import calibration_words
 
 if TYPE_CHECKING:
@@ -78,13 +79,14 @@ def _print_scores(judges: Sequence[StoredJudge], scores: Sequence[Sequence[dict[
     name = "agent" if alone else "build"
     by_build = [{row[name]: row for row in rows} for rows in scores]
     builds = {row[name]: row["agent"] for rows in scores for row in rows}
-    for build, agent in builds.items():
+    names = row_names((agent, build) for build, agent in builds.items())
+    for build in builds:
         cells = []
         for rows in by_build:
             row = rows.get(build)
             rank = "" if row is None or row["rank"] is None else f" #{row['rank']}"
             cells.append("" if row is None else f"{figure(row['f'])}{rank}")
-        table.add_row(plain(agent), *cells)
+        table.add_row(plain(names[build]), *cells)
     console.print(table)
     console.print(Text(f"F{beta:g} as the leaderboard has it, with the rank under that judge.", style="dim"))
     for judge in judges:

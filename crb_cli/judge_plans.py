@@ -14,8 +14,12 @@ if TYPE_CHECKING:
 __all__ = ["judge_plan", "open_judges", "plan_judges"]
 
 
-def open_judges(corpus: Corpus, specs: Sequence[str], *, work_here: bool) -> list[Judge]:
-    """The judges of specs. UnavailableError where they are to ``work_here`` and this machine lacks their key."""
+def open_judges(corpus: Corpus, specs: Sequence[str], *, work_here: bool, max_cost: float | None = None) -> list[Judge]:
+    """The judges of specs.
+
+    UnavailableError where they are to ``work_here`` and this machine lacks their key; InputError where their cost is
+    limited to ``max_cost`` USD and their model has no price.
+    """
     from crb_core.bundled import bundled_references
     from crb_worker.judge import load_judge
 
@@ -25,6 +29,9 @@ def open_judges(corpus: Corpus, specs: Sequence[str], *, work_here: bool) -> lis
         check = getattr(judge, "check", None)
         if work_here and check is not None:
             check()
+        check_price = getattr(judge, "check_price", None)
+        if max_cost is not None and check_price is not None:
+            check_price()
         opened.append(judge)
     return opened
 

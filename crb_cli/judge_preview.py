@@ -31,12 +31,12 @@ _NAMED = 20
 
 def preview_count(value: str | None) -> int | None:
     """How many judgments: None for all. InputError for what is neither a positive number nor ``all``."""
-    from crb_core.errors import InputError, Where
+    from crb_core.errors import UsageError, Where
 
     if value is None or value == "all":
         return None
     if not value.isascii() or not value.isdigit() or not 0 < int(value) < 10**9:
-        raise InputError(
+        raise UsageError(
             f"{value[:80]!r} is no number of judgments", where=Where(field="--preview"), remedy="Give 1 or more, or all"
         )
     return int(value)

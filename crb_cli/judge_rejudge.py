@@ -78,7 +78,8 @@ def rejudge(
             )
         elif not dry_run:
             console.print(plain(f"sweep {target.name}: {new} new judgments"))
-        if new:
+        if stale and not dry_run:
+            # Also where nothing is new: what failed before is said again.
             go_on_judging(desk, target, quiet=as_json)
 
 
@@ -98,7 +99,8 @@ def _preview(
     from crb_core.store.results import find_judge
     from crb_core.store.sweeps import set_max_cost
 
-    opened = open_judges(target.corpus, [each["spec"] for each in stale], work_here=True)
+    limit = max_cost if max_cost is not None else target.max_cost
+    opened = open_judges(target.corpus, [each["spec"] for each in stale], work_here=True, max_cost=limit)
     with desk.store.write() as connection:
         set_max_cost(connection, target.sweep_id, max_cost)
         judges = [find_judge(connection, target.sweep_id, each["fingerprint"]) for each in stale]
@@ -216,7 +218,8 @@ def _print_stale(name: str, stale: Sequence[dict[str, Any]], problems: Sequence[
         console.print(table)
         for each in stale:
             for change in each["changed"]:
-                console.print(plain(f"  {each['judge']}: {change['part']} was {change['was']}, is {change['is']}"))
+                whose = f"{each['judge']} {each['fingerprint']}"
+                console.print(plain(f"  {whose}: {change['part']} was {change['was']}, is {change['is']}"))
     for problem in problems:
         console.print(
             plain(f"{problem['judge']} cannot be judged anew: {problem['problem']}"), style="dim", soft_wrap=True

@@ -38,6 +38,7 @@ Batch = Annotated[
 def run(
     sweep: SweepName,
     judge: Annotated[list[str], typer.Option(help="Judge, with its options (repeatable).")],
+    agent: Annotated[list[str] | None, typer.Option(help="Only reviews by this agent (repeatable).")] = None,
     max_cost: MaxCost = None,
     batch: Batch = False,
     fake_model: FakeModel = False,
@@ -50,7 +51,7 @@ def run(
     from crb_worker.judge import asked_in_batches
 
     with judging(fake_model=fake_model) as desk:
-        target = find_target(desk.store, sweep)
+        target = find_target(desk.store, sweep, agent)
         plans, new = add_to_sweep(desk, target, asked_in_batches(judge) if batch else judge, max_cost)
         judges = [{"name": plan.name, "fingerprint": plan.judge_id} for plan in plans]
         if as_json:
@@ -102,26 +103,29 @@ def judging(*, fake_model: bool, adds: bool = True) -> Iterator[Desk]:
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """The sweep that is judged."""
+    """The sweep that is judged, and its builds that are. ``max_cost`` limits its judges' calls in USD."""
 
     sweep_id: str
     name: str
+    max_cost: float | None
     corpus: Corpus
     builds: Sequence[AgentBuild]
 
 
-def find_target(store: Store, sweep: str) -> Target:
-    """The sweep of a name or id; InputError when there is none."""
+def find_target(store: Store, sweep: str, agents: Sequence[str] | None = None) -> Target:
+    """The sweep of a name or id with all its builds, or those of some agents; InputError when there are none."""
     from crb_core.store.corpora import load_corpus
-    from crb_core.store.sweeps import find_sweep, sweep_builds
+    from crb_core.store.sweeps import builds_of_agent, find_sweep, sweep_builds
 
     with store.read() as connection:
         row = find_sweep(connection, sweep)
+        wanted = {each for agent in agents or () for each in builds_of_agent(connection, row, agent)}
         return Target(
             sweep_id=row.id,
             name=row.name,
+            max_cost=row.max_cost_usd,
             corpus=load_corpus(connection, row.corpus_id),
-            builds=sweep_builds(connection, row.id),
+            builds=[each for each in sweep_builds(connection, row.id) if not agents or each.build_id in wanted],
         )
 
 
@@ -130,7 +134,8 @@ def add_to_sweep(
 ) -> tuple[list[JudgePlan], int]:
     """Add judges in their order, all or none; a council finds those before it.
 
-    Returns the plans and how many judgments are new. UnavailableError where this command lacks the key of one.
+    Returns the plans and how many judgments are new. UnavailableError where this command lacks the key of one,
+    InputError where the sweep's cost is limited and a model has no price.
     """
     from crb_cli.judge_plans import judge_plan, open_judges
     from crb_core.store.sweeps import add_judges, set_max_cost
@@ -139,7 +144,8 @@ def add_to_sweep(
 
     councils = [spec for spec in specs if judge_options(spec)[0] == CouncilJudge.kind]
     asked = [spec for spec in specs if spec not in councils]
-    opened = open_judges(target.corpus, asked, work_here=desk.works_here)
+    limit = max_cost if max_cost is not None else target.max_cost
+    opened = open_judges(target.corpus, asked, work_here=desk.works_here, max_cost=limit)
     plans = [judge_plan(spec, judge, target.builds) for spec, judge in zip(asked, opened, strict=True)]
     ids = [build.build_id for build in target.builds]
     with desk.store.write() as connection:

@@ -11,6 +11,7 @@ from crb_cli import filters, leaderboard_commands, leaderboard_insight
 from crb_cli.leaderboard_table import print_leaderboard
 from crb_cli.output import JsonFlag, print_json
 from crb_cli.side_by_side import board_rows, side_by_side
+from crb_cli.strata_table import print_strata
 from crb_core.settings import load_settings
 
 if TYPE_CHECKING:
@@ -91,6 +92,9 @@ def leaderboard(
     beside: Annotated[
         bool, typer.Option("--side-by-side", help="Only precision, recall, F and rank, of several judges in one table.")
     ] = False,
+    strata: Annotated[
+        bool, typer.Option("--strata/--no-strata", help="Also the table by severity and category (--json has it).")
+    ] = True,
     as_json: JsonFlag = False,
 ) -> None:
     """Print precision, recall and F, macro and micro, with 95% intervals and duration, over the rounds.
@@ -122,6 +126,8 @@ def leaderboard(
     if sweep_protocol == golden_comments.PROTOCOL:
         if exclude_producer:
             raise InputError("--exclude-producer is for protocols with claims; this sweep is of golden-comments")
+        if sort not in {None, "f"}:
+            raise InputError("--sort is for protocols with claims; rows of golden-comments are ranked by F")
         golden_comments.leaderboard(
             store,
             sweep_id,
@@ -190,6 +196,8 @@ def leaderboard(
         return
     for board, loaded, excluded in boards:
         print_leaderboard(board, loaded.about, excluded, inside, loaded.dimensions)
+        if strata:
+            print_strata(board)
 
 
 def open_sweep(sweep: str | None, judge: str | None, *, no_comments: str | None = None) -> tuple[Store, StoredSweep]:

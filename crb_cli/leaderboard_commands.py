@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crb_cli import filters
+from crb_cli.new_file import new_file
 from crb_cli.output import JsonFlag, console, plain, print_json
 
 __all__ = ["compare", "submit"]
@@ -106,6 +106,8 @@ def _print_pair(pair: Mapping[str, Any], names: Mapping[str, str], document: Map
     resamples = document["uncertainty"]["resamples"]
     kind = "all exchanges" if first["exact"] else f"{resamples} random exchanges"
     console.print(Text(f"p: exchange of both results of a pull request, two-sided, {kind}; unadjusted.", style="dim"))
+    if document["uncertainty"]["caution"] is not None:
+        console.print(Text(f"{document['uncertainty']['caution']}.", style="yellow"))
     for reason in dict.fromkeys(each["reason"] for each in pair["comparisons"] if each["reason"]):
         console.print(Text(f"–: {reason}", style="dim"))
     if not pair["tokens"]["comparable"]:
@@ -127,7 +129,7 @@ def submit(
     """Write a submission: the row, its component runs, and the criteria that it was checked against."""
     from crb_cli.leaderboard import open_sweep
     from crb_core.bootstrap import Bootstrap
-    from crb_core.errors import InputError, Where
+    from crb_core.errors import InputError
     from crb_core.leaderboard import leaderboard, row_named
     from crb_core.store.boards import judge_json
     from crb_core.store.results import sweep_judges
@@ -159,16 +161,10 @@ def submit(
             "protocol": about.protocol,
             "beta": board.beta,
             "judge": known | {"document": about.judge.document, "calibrated": known["calibration"] is not None},
-            "uncertainty": Bootstrap().to_json(),
+            "uncertainty": Bootstrap().to_json(board.pull_requests),
         },
     )
     text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False, sort_keys=True) + "\n"
-    try:
-        descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise InputError("the file is already there", where=Where(file=str(out)), remedy="Name another --out") from None
-    except OSError as error:
-        raise InputError(f"the file cannot be written: {error.strerror}", where=Where(file=str(out))) from None
+    with new_file(out) as file:
+        file.write(text)
     console.print(plain(f"Wrote the submission of {row.build.agent} ({row.identity.sha256}) to {out}."), soft_wrap=True)

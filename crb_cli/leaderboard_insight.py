@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from crb_core.comment_rows import CommentRow
     from crb_core.row_usage import RowUsage
     from crb_core.rows import Row
-    from crb_core.usage import Figure
+    from crb_core.usage import FailedAttempts, Figure
 
 __all__ = ["ablation", "distributions", "usage"]
 
@@ -145,7 +145,8 @@ def usage(
     console.print(
         Text(
             "(n/N): n of N reviews reported it. –: not every review measured it. Only charges with evidence count. "
-            "Token totals are comparable only where the same models are counted:",
+            "Failed attempts, of every round, are in their own line alone; what one used that reported nothing is not "
+            "known. Token totals are comparable only where the same models are counted:",
             style="dim",
         )
     )
@@ -269,6 +270,22 @@ def _usage_lines(row: Row | CommentRow, used: RowUsage) -> list[tuple[Text | str
         ),
         ("", "precision a minute, USD", _figure(bought.precision_per_minute), "", _figure(bought.precision_per_usd)),
         ("", "recall a minute, USD", _figure(bought.recall_per_minute), "", _figure(bought.recall_per_usd)),
+        *_in_vain(used.failed),
+    ]
+
+
+def _in_vain(failed: FailedAttempts) -> list[tuple[Text | str, ...]]:
+    """The line of the attempts that did not succeed, where there are any; their time is in `crb trial show`."""
+    if not failed.attempts:
+        return []
+    return [
+        (
+            "",
+            f"{failed.attempts} failed attempt{'' if failed.attempts == 1 else 's'}",
+            "",
+            _covered(failed.total_tokens, failed.tokens_reported, failed.attempts, ",.0f"),
+            _covered(failed.total_usd, failed.charged, failed.attempts, ".4f"),
+        )
     ]
 
 

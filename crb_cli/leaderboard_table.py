@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from crb_cli.output import console, plain
-from crb_core.calibration_words import calibration_words
+from crb_cli.row_names import row_names
+from crb_core.calibration_words import trust_words
 from crb_core.dimensions import EVERY_PULL_REQUEST, KnownDimensions, PullRequestFilter
 from crb_core.runners import NOT_ISOLATED
 from crb_core.unlabelled import why_unlabelled
@@ -59,7 +60,8 @@ def print_leaderboard(
             ("Leaderboard ", "bold"),
             plain(
                 f"of sweep {about.sweep_name}, corpus {about.corpus}, protocol {about.protocol}, "
-                f"judge {about.judge.name} ({about.judge.judge_id}, {calibration_words(about.judge.calibration)})"
+                f"judge {about.judge.name} ({about.judge.judge_id}, "
+                f"{trust_words(about.judge.calibration, about.judge.stale)})"
             ),
         )
     )
@@ -86,8 +88,9 @@ def print_leaderboard(
         table.add_column(f"F{board.beta:g}" if title == "F" else title, justify="right", no_wrap=True)
     table.add_column("s", justify="right", no_wrap=True)
     table.add_column("", overflow="fold", max_width=3)
+    names = row_names((row.build.agent, row.build.build_id) for row in board.rows)
     for row in board.rows:
-        for line in _lines(row, tuple(shown)):
+        for line in _lines(row, names[row.build.build_id], tuple(shown)):
             table.add_row(*line)
     console.print(table)
     for note in _notes(board, about):
@@ -103,7 +106,7 @@ def dimension_words(inside: PullRequestFilter, known: KnownDimensions | None = N
     )
 
 
-def _lines(row: Row, shown: tuple[str, ...]) -> list[tuple[Text | str, ...]]:
+def _lines(row: Row, name: str, shown: tuple[str, ...]) -> list[tuple[Text | str, ...]]:
     headline = row.macro[row.headline]
     spent = "" if row.duration.mean_ms is None else f"{row.duration.mean_ms / 1000:.2f}"
     deviation = "" if row.duration.std_ms is None else f"±{row.duration.std_ms / 1000:.2f}"
@@ -111,7 +114,7 @@ def _lines(row: Row, shown: tuple[str, ...]) -> list[tuple[Text | str, ...]]:
     lines: list[tuple[Text | str, ...]] = [
         (
             "-" if row.rank is None else str(row.rank),
-            plain(row.build.agent),
+            plain(name),
             "macro",
             *(_value(row.macro[name]) for name in shown),
             spent,
@@ -166,6 +169,8 @@ def _notes(board: Leaderboard, about: StoredSweep | SweepResults) -> list[Text]:
         )
     ]
     if board.bootstrap is not None:
+        from crb_core.bootstrap import caution
+
         notes.append(
             Text(
                 f"95%: bootstrap over pull requests ({board.bootstrap.resamples} resamples, seed "
@@ -173,6 +178,9 @@ def _notes(board: Leaderboard, about: StoredSweep | SweepResults) -> list[Text]:
                 style="dim",
             )
         )
+        warning = caution(board.pull_requests)
+        if warning is not None:
+            notes.append(Text(f"{warning}.", style="yellow"))
     if any(
         row.n[name] != row.macro[name].scored
         for row in board.rows

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from crb_cli.output import print_json
 
 if TYPE_CHECKING:
     from crb_core.aggregate import Level, Score
@@ -75,7 +76,7 @@ def score(
         options["dedup_groups"] = bundle.dedup_groups
     result = bundle.protocol.score(bundle.judged, beta=beta, subset=subset, **options)
     if as_json:
-        typer.echo(json.dumps(to_json(result), ensure_ascii=False, allow_nan=False, indent=2))
+        print_json(to_json(result))
     else:
         _print_tables(result, {"severity": bundle.protocol.severities, "category": bundle.protocol.categories})
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crb_core.errors import InputError, UnavailableError
+from crb_core.errors import InputError, UnavailableError, UsageError
 from crb_core.settings import load_settings
 
 if TYPE_CHECKING:
@@ -64,14 +64,14 @@ def serve(
     is_tls = _check_tls(tls_cert, tls_key) or bool(proxies)
     is_exposed = not address.is_loopback or bool(proxies) or bool(names)
     if is_exposed and not is_tls:
-        raise InputError(
+        raise UsageError(
             "Beyond this machine, tokens and findings would cross the network in the clear",
             remedy="Give --tls-cert and --tls-key, or --behind-proxy ADDRESS of a reverse proxy that does TLS",
         )
     if address.is_unspecified and not names:
-        raise InputError(f"{host} is no name that a browser asks for", remedy="Give --name with the server's host name")
+        raise UsageError(f"{host} is no name that a browser asks for", remedy="Give --name with the server's host name")
     if public and not is_exposed:
-        raise InputError("On this machine reading needs no token, so there is nothing to make --public")
+        raise UsageError("On this machine reading needs no token, so there is nothing to make --public")
     configure_logs(settings.log_level)
     app = _application(
         settings,
@@ -169,28 +169,28 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     try:
         return ipaddress.ip_address(host.strip("[]"))
     except ValueError:
-        raise InputError(f"{host!r} is no address", remedy="Give one of this machine's, such as 127.0.0.1") from None
+        raise UsageError(f"{host!r} is no address", remedy="Give one of this machine's, such as 127.0.0.1") from None
 
 
 def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
     try:
         return ipaddress.ip_network(text)
     except ValueError:
-        raise InputError(
+        raise UsageError(
             f"{text!r} is no address of a reverse proxy", remedy="Give an address, such as 192.0.2.7, or a network"
         ) from None
 
 
 def _checked_name(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise InputError(f"{name!r} is no host name", remedy="Give it without scheme and port, such as crb.example.org")
+        raise UsageError(f"{name!r} is no host name", remedy="Give it without scheme and port, such as crb.example.org")
     return name.lower()
 
 
 def _check_tls(cert: Path | None, key: Path | None) -> bool:
-    """Whether the server does TLS itself. InputError where a file is missing."""
+    """Whether the server does TLS itself. UsageError where it lacks one of both, InputError where a file is missing."""
     if (cert is None) != (key is None):
-        raise InputError("TLS needs both --tls-cert and --tls-key")
+        raise UsageError("TLS needs both --tls-cert and --tls-key")
     for each in (cert, key):
         if each is not None and not each.is_file():
             raise InputError(f"There is no file {each}")

@@ -14,7 +14,7 @@ import structlog
 import typer
 
 from crb_cli.home import hold_home, open_home
-from crb_core.errors import InputError, SettingsError
+from crb_core.errors import SettingsError, UsageError
 from crb_core.logs import configure_logs
 from crb_core.settings import Settings, load_settings
 
@@ -64,7 +64,9 @@ def worker(
     queue: Annotated[
         list[str] | None, typer.Option("--queue", "-q", help="Queue to work on (repeatable); all four by default.")
     ] = None,
-    slots: Annotated[int | None, typer.Option(help="Reviews at once; the number of cores by default.")] = None,
+    slots: Annotated[
+        int | None, typer.Option("--slots", "--review-slots", help="Reviews at once; the number of cores by default.")
+    ] = None,
     judge_slots: Annotated[int | None, typer.Option(help="Judge steps at once in each of their queues.")] = None,
     metrics_port: MetricsPort = None,
     lifeline: Annotated[int | None, typer.Option(hidden=True)] = None,
@@ -77,7 +79,7 @@ def worker(
     settings = load_settings(review_slots=slots, judge_slots=judge_slots, metrics_port=metrics_port)
     for name in queue or ():
         if name not in QUEUES:
-            raise InputError(f"There is no queue {name!r}", remedy=f"Choose from {', '.join(QUEUES)}")
+            raise UsageError(f"There is no queue {name!r}", remedy=f"Choose from {', '.join(QUEUES)}")
     quiet = lifeline is not None
     broker_url = broker_url_of(settings)
     home = open_home(settings)

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from crb_cli.judge_calibrate import figure
 from crb_cli.output import console, plain, print_json
+from crb_cli.row_names import row_names
 from crb_core.calibration_words import calibration_words
 
 if TYPE_CHECKING:
@@ -122,8 +123,10 @@ def _print(lines: Sequence[Mapping[str, Any]], judges: Sequence[StoredJudge]) ->
             header_style="" if place else "bold",
             max_width=20,
         )
+    names = row_names((line["agent"], " ".join(line["builds"])) for line in lines)
     for line in lines:
-        table.add_row(plain(line["agent"]), *(_cell(line["by_judge"].get(judge.judge_id)) for judge in judges))
+        name = names[" ".join(line["builds"])]
+        table.add_row(plain(name), *(_cell(line["by_judge"].get(judge.judge_id)) for judge in judges))
     console.print(table)
     console.print()
 

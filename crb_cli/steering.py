@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crb_cli.output import JsonFlag, console, plain, print_json
-from crb_core.errors import InputError
+from crb_core.errors import UsageError
 from crb_core.settings import load_settings
 
 if TYPE_CHECKING:
@@ -79,9 +79,16 @@ def set_(
     concurrency: Annotated[
         str | None, typer.Option(metavar="N|none", help="Reviews at once; with --agent over all sweeps.")
     ] = None,
+    max_cost: Annotated[
+        str | None,
+        typer.Option(metavar="USD|none", help="List price that the judges' calls may reach; none takes it away."),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Change a sweep's priority, weight or concurrency, or one agent's concurrency, also while it runs."""
+    """Change a sweep's priority, weight, concurrency or limit of cost, or one agent's concurrency; also while it runs.
+
+    What a limit of cost has stopped goes on with `crb trial retry --sweep SWEEP --failed`.
+    """
     from crb_core.store.operations import COMMAND_LINE, KEEP, set_limits
 
     done = _do(
@@ -93,6 +100,7 @@ def set_(
             priority=KEEP if priority is None else priority,
             weight=KEEP if weight is None else weight,
             concurrency=KEEP if concurrency is None else concurrency_value(concurrency),
+            max_cost_usd=KEEP if max_cost is None else _cost_value(max_cost),
         )
     )
     changes = _changes(done)
@@ -104,8 +112,16 @@ def concurrency_value(text: str) -> int | Keep | None:
     if text.strip().lower() == "none":
         return None
     if not re.fullmatch(r"\s*-?[0-9]{1,18}\s*", text):
-        raise InputError(f"The concurrency {text!r} is neither a whole number nor none")
+        raise UsageError(f"The concurrency {text!r} is neither a whole number nor none")
     return int(text)
+
+
+def _cost_value(text: str) -> float | None:
+    if text.strip().lower() == "none":
+        return None
+    if not re.fullmatch(r"\s*[0-9]{1,12}(\.[0-9]{1,9})?\s*", text):
+        raise UsageError(f"The limit of cost {text!r} is neither an amount in USD nor none")
+    return float(text)
 
 
 def operation_line(operation: Operation) -> str:
@@ -140,6 +156,10 @@ def limit_lines(limits: SweepLimits) -> list[str]:
         values.append(_at_once(limits.concurrency))
     if values:
         lines.append(", ".join(values))
+    if limits.max_cost_usd is not None:
+        lines.append(
+            f"judges' calls: ${limits.spent_usd:.4f} of at most ${limits.max_cost_usd:.2f} used, by list price"
+        )
     for build in limits.builds:
         said = []
         if build.paused:

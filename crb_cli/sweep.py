@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from crb_cli.dedup import Dedup
 from crb_cli.extraction import Extract
 from crb_cli.model_calls import FakeModel, MaxCost, finite_cost
 from crb_cli.output import JsonFlag, console, plain, print_json
 from crb_cli.running import SOME_TRIALS_FAILED, run_or_leave_to_the_farm
 from crb_cli.steering import add_to
-from crb_core.errors import InputError
+from crb_core.errors import InputError, UsageError
 from crb_core.runners import RUNNERS
 from crb_core.settings import Settings, load_settings
 
@@ -68,7 +69,7 @@ def start(
     A second start of the same sweep adds what is missing and repeats nothing.
     """
     if not agent:
-        raise InputError("No agent is named", remedy="Give --agent; `crb agent list` shows the bundled ones")
+        raise UsageError("No agent is named", remedy="Give --agent; `crb agent list` shows the bundled ones")
     from crb_cli.home import require_a_place_to_run
 
     settings = load_settings(runner=runner)
@@ -117,6 +118,7 @@ def import_(
     root: Annotated[str | None, typer.Option(help="Folder that paths in the files begin with.")] = None,
     login: Annotated[str | None, typer.Option(help="github-review-comments: the agent's account.")] = None,
     extract: Extract = None,
+    dedup: Dedup = None,
     max_cost: MaxCost = None,
     fake_model: FakeModel = False,
     as_json: JsonFlag = False,
@@ -124,6 +126,7 @@ def import_(
     """Store reviews and judgments made elsewhere; the same import again changes nothing.
 
     Comments at lines are findings as they are; --extract takes general comments apart into findings.
+    --dedup groups findings of a review that say the same, so that a repetition is no second false positive.
     """
     from crb_cli.imports import import_sweep
 
@@ -139,6 +142,7 @@ def import_(
         root=root,
         login=login,
         extract=extract,
+        dedup=dedup,
         max_cost=max_cost,
         fake_model=fake_model,
         as_json=as_json,
@@ -183,7 +187,7 @@ def list_(as_json: JsonFlag = False) -> None:
 def show(sweep: SweepName, as_json: JsonFlag = False) -> None:
     """Show a sweep: trials by state and agent, limits and pauses, what failed and why, what people did to it."""
     from crb_cli.steering import limit_lines, operation_line
-    from crb_cli.watch import counts_table, print_failures
+    from crb_cli.watch import broker_watch, counts_table, print_failures, say_silent_broker
     from crb_core.store.operations import list_operations
     from crb_core.store.sweep_limits import read_limits
 
@@ -192,6 +196,7 @@ def show(sweep: SweepName, as_json: JsonFlag = False) -> None:
         limits = read_limits(connection, progress.sweep_id)
         operations = list_operations(connection, sweep_id=progress.sweep_id, limit=SHOWN_OPERATIONS)
     store.close()
+    say_silent_broker(broker_watch(load_settings()), progress)
     if as_json:
         more = {"limits": limits.to_json(), "operations": [operation.to_json() for operation in operations]}
         print_json(progress.to_json() | more)
@@ -214,7 +219,7 @@ def watch(
 ) -> None:
     """Follow a sweep until nothing of it waits or runs. Ctrl-C ends the watching, not the sweep.
 
-    It reads the store and nothing else, so it works on every machine that reaches the store.
+    It works on every machine that reaches the store. Where CRB_BROKER_URL is set, it says while the broker is silent.
     """
     from crb_cli.watch import watch_sweep
 
@@ -253,12 +258,12 @@ def load_named_corpus(settings: Settings, reference: str) -> Corpus:
     from crb_core.store.corpora import find_corpus, load_corpus
 
     folder = Path(reference)
-    if "/" in reference or folder.is_dir():
+    if "/" in reference or (reference and folder.is_dir()):
         if not folder.is_dir():
             raise InputError(f"There is no corpus folder {reference}", remedy="Check the path")
         return read_corpus(folder)
     bundled_folder = bundled("corpus") / reference
-    if bundled_folder.is_dir():
+    if reference and bundled_folder.is_dir():
         return read_corpus(bundled_folder)
     store = open_store(settings.resolved_store_url)
     try:
@@ -300,16 +305,16 @@ def start_sweep(
     names = [source.manifest.name for source in sources]
     for agent_name in agent_concurrency or {}:
         if agent_name not in names:
-            raise InputError(f"The agent {agent_name} has a concurrency, but is not in the sweep")
+            raise UsageError(f"The agent {agent_name} has a concurrency, but is not in the sweep")
     for agent_name in names:
         if names.count(agent_name) > 1:
-            raise InputError(f"The agent {agent_name} is named twice", remedy="Name each agent once")
+            raise UsageError(f"The agent {agent_name} is named twice", remedy="Name each agent once")
     if corpus.source == "none" or corpus.source_template is None:
         raise InputError(
             f"The corpus {corpus.name} does not say where its repositories are",
             remedy="Import it again with --mirror or --url",
         )
-    opened = open_judges(corpus, judges, work_here=settings.broker_url is None)
+    opened = open_judges(corpus, judges, work_here=settings.broker_url is None, max_cost=max_cost)
     if quiet or not console.is_terminal:
         resolved = resolve_builds(sources, settings)
     else:
@@ -332,7 +337,7 @@ def start_sweep(
             return plan(
                 connection,
                 SweepRequest(
-                    name=name or corpus.name,
+                    name=corpus.name if name is None else name,
                     corpus=corpus,
                     builds=resolved.builds,
                     judges=[judge_plan(*each, resolved.builds) for each in zip(judges, opened, strict=True)],
@@ -362,7 +367,7 @@ def _by_agent(given: Sequence[str]) -> dict[str, int]:
     for text in given:
         agent, is_there, number = text.partition("=")
         if not agent or not is_there or not re.fullmatch(r"[0-9]{1,9}", number):
-            raise InputError(f"{text!r} does not say how many reviews of which agent", remedy="Give AGENT=N")
+            raise UsageError(f"{text!r} does not say how many reviews of which agent", remedy="Give AGENT=N")
         found[agent] = int(number)
     return found
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -11,10 +12,15 @@ from rich.table import Table
 from crb_cli.output import JsonFlag, console, plain, print_json
 from crb_cli.trial_filter import Agent, Cancelled, Failed, OutcomeName, PullRequestKey, Round, Sweep, trial_filter
 from crb_cli.trial_steering import add_to
-from crb_core.errors import InputError
+from crb_core.errors import InputError, UsageError
+from crb_core.finding import LABEL_AXES
 from crb_core.settings import load_settings
+from crb_core.usage import USAGE_METRICS
 
 __all__ = ["app"]
+
+#: Characters of a label's reason that the terminal shows.
+_MAX_REASON = 400
 
 app = typer.Typer(no_args_is_help=True, help="List and show trials, read their logs, cancel and retry single ones.")
 
@@ -73,7 +79,10 @@ def _no_trial(number: int) -> InputError:
 
 @app.command()
 def show(trial: Annotated[int, typer.Argument(help="Number of the trial.")], as_json: JsonFlag = False) -> None:
-    """Show a trial: attempts, findings, scores, and artifacts that cannot be audited; --json has all of it."""
+    """Show a trial: attempts, findings with their labels and reasons, scores, and artifacts that cannot be audited.
+
+    --json has all of it.
+    """
     from crb_cli.latency import split_line
     from crb_core.evidence import open_evidence
     from crb_core.store import open_store
@@ -106,18 +115,22 @@ def show(trial: Annotated[int, typer.Argument(help="Number of the trial.")], as_
         )
         if (line := split_line(attempt["phases_ms"], attempt["review_ms"])) is not None:
             console.print(plain(f"    {line}"), soft_wrap=True)
+        if attempt["outcome"] is not None:
+            console.print(plain(f"    {_usage_line(attempt)}"), soft_wrap=True)
     for finding in record["findings"]:
-        lines = f"{finding['file']}:{finding['start_line']}-{finding['end_line']}"
-        outside = "" if finding["in_diff"] else " (outside the diff)"
-        console.print(plain(f"  {finding['position']:>3} {lines}{outside} {finding['message']}"), soft_wrap=True)
-    for score in record["scores"]:
-        micro = score["score"]["micro"]["overall"]
+        outside = " (outside the diff)" if finding["in_diff"] is False else ""
         console.print(
-            plain(
-                f"  judge {score['judge']}: grounded precision {_ratio(micro['grounded_precision'])}, "
-                f"recall {_ratio(micro['grounded_recall'])}"
-            )
+            plain(f"  {finding['position']:>3} {_place(finding)}{outside} {finding['message']}"), soft_wrap=True
         )
+        for judgment in record["judgments"]:
+            matches = [pair for pair in judgment["matches"] if pair["candidate"] == finding["position"]]
+            if matches:
+                console.print(plain(f"      {judgment['judge']}: matches {_match_words(matches)}"), soft_wrap=True)
+            for label in judgment["labels"]:
+                if label["candidate"] == finding["position"]:
+                    _print_label(judgment["judge"], label)
+    for score in record["scores"]:
+        console.print(plain(f"  judge {score['judge']}: {_score_words(score['score'])}"))
     for artifact in record["artifacts"]:
         if artifact["state"] != "present":
             detail = f": {artifact['detail']}" if artifact["detail"] else ""
@@ -143,7 +156,7 @@ def logs(
 
     names = ("stdout", "stderr", "findings")
     if stream not in (*names, "all"):
-        raise InputError(f"There is no stream {stream!r}", remedy=f"Choose from {', '.join(names)}, all")
+        raise UsageError(f"There is no stream {stream!r}", remedy=f"Choose from {', '.join(names)}, all")
     settings = load_settings()
     store = open_store(settings.resolved_store_url)
     with store.read() as connection:
@@ -153,8 +166,9 @@ def logs(
     made = record["attempts"]
     chosen = [record for record in made if attempt in {None, record["number"]}][-1:]
     if not chosen:
+        count = "1 attempt" if len(made) == 1 else f"{len(made)} attempts"
         raise InputError(
-            f"Trial {trial} has no attempt {attempt or 'yet'}", remedy=f"It has {len(made)} attempts so far"
+            f"Trial {trial} has no attempt {'yet' if attempt is None else attempt}", remedy=f"It has {count} so far"
         )
     evidence = open_evidence(settings.resolved_evidence_url)
     stored = chosen[0]["evidence"] or {}
@@ -179,6 +193,54 @@ def logs(
 
 
 add_to(app)
+
+
+def _place(finding: Mapping[str, Any]) -> str:
+    if finding["file"] is None:
+        return "(no place)"
+    lines = "" if finding["start_line"] is None else f":{finding['start_line']}-{finding['end_line']}"
+    return f"{finding['file']}{lines}"
+
+
+def _match_words(matches: Sequence[Mapping[str, Any]]) -> str:
+    """The golden ids that a judge matched, and what became of each."""
+    words = {True: " (claims it)", False: " (covers it)", None: ""}
+    return ", ".join(f"{pair['finding_id']}{words[pair['claims']]}" for pair in matches)
+
+
+def _print_label(judge: str, label: Mapping[str, Any]) -> None:
+    """What a judge said of a finding that matches nothing, and why; long reasons are cut, --json has them whole."""
+    axes = ", ".join(str(label[axis]) for axis in LABEL_AXES if label.get(axis) is not None)
+    console.print(plain(f"      {judge}: {axes}"), soft_wrap=True)
+    for axis in LABEL_AXES:
+        if why := label.get(f"{axis}_justification"):
+            short = " ".join(why.split())
+            cut = short if len(short) <= _MAX_REASON else f"{short[:_MAX_REASON]}…"
+            console.print(plain(f"        {axis.replace('_', '/')}: {cut}"), soft_wrap=True, style="dim")
+
+
+def _usage_line(attempt: Mapping[str, Any]) -> str:
+    """What an attempt says that it used. A failed one may have been stopped before it could say."""
+    figures = [
+        f"{name} {attempt['usage'][name]:,}"
+        for name in USAGE_METRICS
+        if isinstance((attempt["usage"] or {}).get(name), int | float)
+    ]
+    if figures:
+        failed = "" if attempt["outcome"] == "succeeded" else "; in no figure of a review"
+        return f"usage: {', '.join(figures)}{failed}"
+    return "usage: none reported, so it is not known and not 0"
+
+
+def _score_words(score: Mapping[str, Any]) -> str:
+    """Precision and recall by the names of the score's protocol; of golden comments inside a profile."""
+    micro = score["micro"]["overall"]
+    grounded = "grounded_" if "grounded_precision" in micro else ""
+    profile = f" (profile {score['profile'] or 'none'})" if "profile" in score else ""
+    return (
+        f"{grounded.replace('_', ' ')}precision {_ratio(micro[f'{grounded}precision'])}, "
+        f"recall {_ratio(micro[f'{grounded}recall'])}{profile}"
+    )
 
 
 def _ratio(value: float | None) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crb_core.errors import InputError
+from crb_core.errors import UsageError
 
 if TYPE_CHECKING:
     from crb_core.store.trials import TrialFilter
@@ -27,7 +27,7 @@ TrialNumbers = Annotated[list[int] | None, typer.Argument(help="Numbers of trial
 Sweep = Annotated[str | None, typer.Option(help="Name or id of a sweep.")]
 Agent = Annotated[str | None, typer.Option(help="Agent name.")]
 PullRequestKey = Annotated[str | None, typer.Option("--pr", help="Pull-request key.")]
-Round = Annotated[int | None, typer.Option(help="Round, from 1.")]
+Round = Annotated[int | None, typer.Option(min=1, help="Round, from 1.")]
 OutcomeName = Annotated[str | None, typer.Option(help="Outcome of the last attempt, for example timeout.")]
 Failed = Annotated[bool, typer.Option("--failed", help="Only trials of which a review or a judge's step failed.")]
 Cancelled = Annotated[bool, typer.Option("--cancelled", help="Only trials of which something was cancelled.")]
@@ -44,12 +44,12 @@ def trial_filter(
     failed: bool = False,
     cancelled: bool = False,
 ) -> TrialFilter:
-    """The filter of the options; InputError for an outcome that does not exist."""
+    """The filter of the options; UsageError for an outcome that does not exist."""
     from crb_core.agent import Outcome
     from crb_core.store.trials import TrialFilter
 
     if outcome is not None and outcome not in list(Outcome):
-        raise InputError(f"There is no outcome {outcome!r}", remedy=f"Choose from {', '.join(Outcome)}")
+        raise UsageError(f"There is no outcome {outcome!r}", remedy=f"Choose from {', '.join(Outcome)}")
     return TrialFilter(
         trial_ids=tuple(dict.fromkeys(trials or ())),
         sweep=sweep,

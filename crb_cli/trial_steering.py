@@ -22,7 +22,7 @@ from crb_cli.trial_filter import (
     TrialNumbers,
     trial_filter,
 )
-from crb_core.errors import InputError
+from crb_core.errors import InputError, UsageError
 from crb_core.settings import load_settings
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def retry(
     from crb_core.store.tables import Stage
 
     if not trial and not any((sweep, agent, pr, round, outcome, failed, cancelled, stage)):
-        raise InputError("No trial is named", remedy="Give trial numbers, or --failed, --outcome or another filter")
+        raise UsageError("No trial is named", remedy="Give trial numbers, or --failed, --outcome or another filter")
     wanted = trial_filter(
         trials=trial,
         sweep=sweep,
@@ -145,7 +145,7 @@ def cancel(
     from crb_core.store.trials import list_trials
 
     if not trial and not any((sweep, agent, pr, round)):
-        raise InputError("No trial is named", remedy="Give trial numbers, or --sweep, --agent or another filter")
+        raise UsageError("No trial is named", remedy="Give trial numbers, or --sweep, --agent or another filter")
     wanted = trial_filter(trials=trial, sweep=sweep, agent=agent, pr=pr, round_number=round)
     store = open_store(load_settings().resolved_store_url)
     try:
@@ -235,7 +235,7 @@ def _stages(names: Sequence[str]) -> tuple[Stage, ...]:
 
     for name in names:
         if name not in list(Stage):
-            raise InputError(f"There is no stage {name!r}", remedy=f"Choose from {', '.join(Stage)}")
+            raise UsageError(f"There is no stage {name!r}", remedy=f"Choose from {', '.join(Stage)}")
     return tuple(Stage(name) for name in names)
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from crb_cli.output import JsonFlag, console, plain, print_json
+from crb_core.errors import InputError, Where
 
 __all__ = ["verify"]
 
@@ -27,6 +28,8 @@ def verify(
 
     Exits with 1 where anything differs.
     """
+    if not archive.exists():
+        raise InputError("there is no such file or folder", where=Where(file=str(archive)), remedy="Check the path")
     if archive.is_dir():
         _verify_site(archive, as_json)
         return

@@ -1,8 +1,10 @@
-"""Following a sweep: a live picture in a terminal, lines or JSON elsewhere. It reads the store and nothing else."""
+"""Following a sweep: a live picture in a terminal, lines or JSON elsewhere.
+
+What it shows is read from the store; where a broker is set, it says while that does not answer.
+"""
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import time
@@ -11,16 +13,18 @@ from collections.abc import Callable
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 
-from crb_cli.output import console, wrapped
+from crb_cli.output import console, printable_json, wrapped
 from crb_cli.watch_view import Canvas, counts_table, failure_lines, one_line, picture
 from crb_core.errors import StoreError
-from crb_core.settings import load_settings
+from crb_core.outages import REMIND_SECONDS
+from crb_core.settings import Settings, load_settings
 from crb_core.store import Store, open_store
 from crb_core.store.sweeps import find_sweep
 from crb_scheduler.beats import BeatWatch
+from crb_scheduler.broker_watch import BrokerWatch
 from crb_scheduler.progress import SweepCounts, SweepProgress, sweep_progress
 
-__all__ = ["counts_table", "follow", "print_failures", "watch_sweep"]
+__all__ = ["broker_watch", "counts_table", "follow", "print_failures", "say_silent_broker", "watch_sweep"]
 
 #: Seconds between two readings; a big sweep is read less often, so that watching costs a fraction of a core.
 REFRESH_SECONDS = 0.5
@@ -33,11 +37,22 @@ _COLUMNS = 80
 
 
 class Reader:
-    """Reads one sweep again and again; remembers the workers' beats in between."""
+    """Reads one sweep again and again; remembers the workers' beats in between.
 
-    def __init__(self, store: Store, sweep_id: str, lease_seconds: float, every: float = REFRESH_SECONDS) -> None:
+    ``broker`` is asked beside the store, where there is one: without it nothing goes on, and the store does not know.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        sweep_id: str,
+        lease_seconds: float,
+        every: float = REFRESH_SECONDS,
+        broker: BrokerWatch | None = None,
+    ) -> None:
         self._store = store
         self._sweep_id = sweep_id
+        self.broker = broker
         self._beats = BeatWatch(lease_seconds)
         self._every = every
         self._took = 0.0
@@ -50,6 +65,11 @@ class Reader:
         self._took = time.monotonic() - began
         return progress
 
+    @property
+    def broker_problem(self) -> str | None:
+        """A sentence while the broker does not answer."""
+        return None if self.broker is None else self.broker.problem
+
     def wait(self) -> None:
         """Until it is time to read again."""
         time.sleep(max(self._every, REST_FACTOR * self._took))
@@ -61,12 +81,12 @@ def watch_sweep(reference: str, *, once: bool, every: float, ascii_only: bool, a
     store = open_store(settings.resolved_store_url)
     with store.read() as connection:
         sweep_id = find_sweep(connection, reference).id
-    reader = Reader(store, sweep_id, settings.lease_seconds, every)
+    reader = Reader(store, sweep_id, settings.lease_seconds, every, broker_watch(settings))
     try:
         if as_json:
             return _follow_as_json(reader, once=once)
         if once:
-            return _print_picture(reader.read(), ascii_only)
+            return _print_picture(_read_once(reader), ascii_only)
         progress = _follow(reader, lambda: None, quiet=False, ascii_only=ascii_only)
     except KeyboardInterrupt:
         print("The sweep goes on.", file=sys.stderr)
@@ -100,11 +120,12 @@ def _follow(reader: Reader, check: Callable[[], None], *, quiet: bool, ascii_onl
         while not progress.finished:
             reader.wait()
             check()
-            note = None
             try:
                 progress = reader.read()
+                note = reader.broker_problem
             except StoreError as error:
-                note = f"{error.problem}; it is asked again"
+                # The line may be cut at its end.
+                note = f"The store does not answer; it is asked again. {error.problem}"
             if console.size != size:
                 # What was drawn in another width lies about in lines that nobody counted.
                 console.clear()
@@ -114,18 +135,55 @@ def _follow(reader: Reader, check: Callable[[], None], *, quiet: bool, ascii_onl
 
 
 def _follow_as_json(reader: Reader, *, once: bool) -> SweepProgress:
+    outages = _Outages()
     while True:
         try:
-            progress = reader.read()
+            progress = _read_once(reader) if once else reader.read()
         except StoreError as error:
             if once:
                 raise
-            print(f"crb: {error}", file=sys.stderr, flush=True)
+            outages.note("store", str(error))
         else:
-            print(json.dumps(progress.to_json(), ensure_ascii=False, allow_nan=False), flush=True)
+            outages.note("store", None)
+            print(printable_json(progress.to_json()), flush=True)
             if once or progress.finished:
                 return progress
+            outages.note("broker", reader.broker_problem)
         reader.wait()
+
+
+def _read_once(reader: Reader) -> SweepProgress:
+    progress = reader.read()
+    say_silent_broker(reader.broker, progress)
+    return progress
+
+
+def broker_watch(settings: Settings) -> BrokerWatch | None:
+    """Of the farm's broker; a local run looks after its own."""
+    return None if settings.broker_url is None else BrokerWatch(settings.broker_url)
+
+
+def say_silent_broker(broker: BrokerWatch | None, progress: SweepCounts) -> None:
+    """Say, beside what is printed, why nothing of a sweep goes on, where that is the broker."""
+    if broker is not None and not progress.finished and (problem := broker.ask()) is not None:
+        print(f"crb: {problem}", file=sys.stderr)
+
+
+class _Outages:
+    """Says on standard error which service does not answer: at first, once a minute, and when it does again."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, float] = {}
+
+    def note(self, service: str, problem: str | None) -> None:
+        """``problem`` is a sentence while the service does not answer, None when it does."""
+        now = time.monotonic()
+        if problem is None:
+            if self._said.pop(service, None) is not None:
+                print(f"crb: The {service} answers again", file=sys.stderr, flush=True)
+        elif now - self._said.get(service, float("-inf")) >= REMIND_SECONDS:
+            self._said[service] = now
+            print(f"crb: {problem}", file=sys.stderr, flush=True)
 
 
 def _print_picture(progress: SweepProgress, ascii_only: bool) -> SweepProgress:
@@ -174,19 +232,25 @@ def _follow_in_lines(
     reader: Reader, progress: SweepProgress, check: Callable[[], None], *, quiet: bool
 ) -> SweepProgress:
     printed = float("-inf")
+    outages = _Outages()
+    is_new = True
     while True:
         now = time.monotonic()
-        if not quiet and (progress.finished or now - printed >= LINE_SECONDS):
+        if not quiet and is_new and (progress.finished or now - printed >= LINE_SECONDS):
             print("\n  ".join(wrapped(one_line(progress), _columns() - 2)), flush=True)
             printed = now
         if progress.finished:
             return progress
+        if not quiet:
+            outages.note("broker", reader.broker_problem)
         reader.wait()
         check()
+        problem = None
         try:
             progress = reader.read()
         except StoreError as error:
             # A local run's own check ends it; a watcher elsewhere waits for the store.
-            if not quiet and time.monotonic() - printed >= LINE_SECONDS:
-                print(f"crb: {error}", file=sys.stderr, flush=True)
-                printed = time.monotonic()
+            problem = str(error)
+        is_new = problem is None
+        if not quiet:
+            outages.note("store", problem)

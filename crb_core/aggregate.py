@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Generic, Self, TypeVar
 
-from crb_core.errors import InputError, Where
+from crb_core.errors import InputError, UsageError, Where
 from crb_core.finding import Record
 from crb_core.strata import Subset
 
 __all__ = [
     "BETA_RANGE",
+    "TIE",
     "AddableCounts",
     "Breakdown",
     "Level",
@@ -30,11 +31,14 @@ __all__ = [
     "check_beta",
     "f_measure",
     "mean",
+    "ranks",
     "ratio",
     "summarise",
     "to_json",
 ]
 
+#: Differences of scores smaller than this are ties: rounding, not a difference.
+TIE = 1e-9
 #: Smallest and largest beta of an F measure.
 BETA_RANGE = (0.1, 10.0)
 
@@ -51,11 +55,19 @@ def mean(values: Iterable[float | None]) -> tuple[float | None, int]:
     return (math.fsum(defined) / len(defined) if defined else None), len(defined)
 
 
+def ranks(values: Sequence[float | None]) -> list[int | None]:
+    """Of each value 1 + how many are better; values that only rounding tells apart share a rank, None has none."""
+    return [
+        None if mine is None else 1 + sum(other is not None and other > mine + TIE for other in values)
+        for mine in values
+    ]
+
+
 def check_beta(beta: float) -> float:
     """``beta`` as a float; InputError outside 0.1 to 10."""
     low, high = BETA_RANGE
     if isinstance(beta, bool) or not low <= beta <= high:
-        raise InputError(f"beta is {beta}, but it must be between {low:g} and {high:g}", where=Where(field="beta"))
+        raise UsageError(f"beta is {beta}, but it must be between {low:g} and {high:g}", where=Where(field="beta"))
     return float(beta)
 
 

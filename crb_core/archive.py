@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 
 from crb_core.agent import HARNESS, AgentBuild
 from crb_core.errors import CrbError, InputError, StoreError
-from crb_core.evidence import EvidenceStore
+from crb_core.evidence import ChangedEvidenceError, EvidenceStore, MissingEvidenceError
 from crb_core.finding import CandidateFinding, Label
 from crb_core.formats.archive_private import Private
 from crb_core.formats.archive_prompts import prompts_of
@@ -426,7 +426,8 @@ class _Exporter:
         for digest in sorted(self._totals.digests):
             try:
                 data = self._evidence.get(digest)
-            except StoreError:
+            except (MissingEvidenceError, ChangedEvidenceError):
+                # A damaged blob is not the one that rows name. One that cannot be read now may be fine: no export then.
                 missing.append(digest)
                 records.append(EvidenceRecord(sha256=digest, state="missing", bytes=None))
                 continue

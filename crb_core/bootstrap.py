@@ -20,17 +20,27 @@ for fewer than 16,384 pull requests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crb_core.aggregate import TIE
+from crb_core.draws import has_all_exchanges, swaps, weights
 from crb_core.errors import InputError
-from crb_core.fast_aggregate import f_measure_array
 from crb_core.finding import Record
-from crb_core.recipes import Floats, RatioRecipe
+from crb_core.recipes import Floats
+from crb_core.sample_sums import (
+    LevelName,
+    columns_needed,
+    estimate,
+    metric_of_ratios,
+    products,
+    ratio_of_sums,
+    statistic,
+    totals,
+)
 from crb_core.samples import Sample, complete_keys, restricted
 
 __all__ = [
@@ -41,19 +51,30 @@ __all__ = [
     "Comparison",
     "Interval",
     "LevelName",
+    "caution",
 ]
 
 CONFIDENCE = 0.95
 RESAMPLES = 10_000
 SEED = 20_261_122
-#: Differences of scores smaller than this are ties: rounding, not a difference.
-TIE = 1e-9
+#: With fewer pull requests than this, clearly less than 95% of the intervals hold the true value.
+FEW = 10
+#: With fewer than this even the clearest difference has p = 2/2^n above 5%.
+FEWEST = 6
 #: An interval needs the metric in at least this share of resamples.
 _DEFINED = 0.95
-#: Resamples in one product of matrices; keeps memory flat.
-_CHUNK = 500
+#: From so many exchanges as extreme as what was observed, p is known well enough.
+_FEW_EXTREME = 10
 
-LevelName: TypeAlias = Literal["macro", "micro"]
+
+def caution(pull_requests: int) -> str | None:
+    """What a reader of intervals and letters must know where they rest on few pull requests (decision 0007)."""
+    if not 0 < pull_requests < FEW:
+        return None
+    what = "1 pull request is" if pull_requests == 1 else f"{pull_requests} pull requests are"
+    if pull_requests < FEWEST:
+        return f"{what} too few: intervals are much too narrow, and no two rows can be told apart"
+    return f"{what} few: intervals are too narrow"
 
 
 class Interval(Record):
@@ -67,7 +88,8 @@ class Interval(Record):
 class Comparison(Record):
     """One build's metric minus another's, on the pull requests and rounds that both have scored.
 
-    ``p`` is two-sided; ``exact`` says whether all exchanges were enumerated. What is undefined is None with a reason.
+    ``p`` is two-sided, over ``exchanges`` of the builds' results; ``exact`` says whether these are all there are. What
+    is undefined is None with a reason.
     """
 
     metric: str
@@ -77,6 +99,7 @@ class Comparison(Record):
     high: float | None
     p: float | None
     exact: bool
+    exchanges: int
     pull_requests: int
     rounds: tuple[int, ...]
     reason: str | None = None
@@ -103,15 +126,18 @@ class Bootstrap:
         self._between = between
         self._values: dict[tuple[Sample, _Part, LevelName, str], Floats] = {}
         self._swap_sums: dict[tuple[Sample, _Part, LevelName, str], dict[str, Floats]] = {}
+        #: Number of the first exchange in the stream of random ones.
+        self._first_exchange = 0
         self._exchanged: tuple[Any, dict[str, tuple[Floats, Floats]]] = (None, {})
 
-    def to_json(self) -> dict[str, Any]:
-        """How intervals and p values were made."""
+    def to_json(self, pull_requests: int) -> dict[str, Any]:
+        """How intervals and p values were made, and what to think of them with so many pull requests at most."""
         return {
             "method": "percentile bootstrap over pull requests with all their rounds",
             "confidence": CONFIDENCE,
             "resamples": self.resamples,
             "seed": self.seed,
+            "caution": caution(pull_requests),
         }
 
     def intervals(
@@ -124,7 +150,7 @@ class Bootstrap:
             for metric in metrics:
                 if len(sample.keys) < 2:
                     found[place][metric] = Interval(low=None, high=None, reason="an interval needs two pull requests")
-                elif _estimate(sample, level, metric) is None:
+                elif estimate(sample, level, metric) is None:
                     found[place][metric] = Interval(low=None, high=None, reason="the metric is undefined")
             if len(sample.keys) > 1 and sample.rounds:
                 alike.setdefault((sample.keys, sample.rounds), []).append(place)
@@ -140,14 +166,14 @@ class Bootstrap:
     def _values_of(self, samples: Sequence[Sample], level: LevelName, metrics: Sequence[str]) -> dict[str, Floats]:
         """Each metric of samples of equal pull requests and rounds, in every resample: shape (samples, resamples)."""
         first = samples[0]
-        needed = list(dict.fromkeys(name for metric in metrics for name in _needed(first.recipe, level, metric)))
+        needed = list(dict.fromkeys(name for metric in metrics for name in columns_needed(first.recipe, level, metric)))
         matrix = self._matrix("weights", len(first.keys))
         values = {metric: np.empty((len(samples), len(matrix))) for metric in metrics}
-        for start, sums in _products(matrix, samples, needed):
+        for start, sums in products(matrix, samples, needed):
             self._between()
             known: dict[str, Floats] = {}
             for metric in metrics:
-                value = _statistic(first, sums, level, metric, known)
+                value = statistic(first, sums, level, metric, known)
                 values[metric][:, start : start + value.shape[-1]] = value
         return values
 
@@ -165,17 +191,18 @@ class Bootstrap:
         self._between()
         rounds = tuple(number for number in one.rounds if number in other.rounds)
         keys = _common_keys(one, other, rounds)
-        exact = 2 ** min(len(keys), 64) <= self.resamples
+        exact = has_all_exchanges(len(keys), self.resamples)
+        exchanges = 2 ** len(keys) if exact else self.resamples
 
         def answer(**known: Any) -> Comparison:
             empty = dict.fromkeys(("difference", "low", "high", "p", "reason"))
-            fields = {"metric": metric, "level": level, "exact": exact, "pull_requests": len(keys), "rounds": rounds}
-            return Comparison(**fields, **(empty | known))
+            about = {"metric": metric, "level": level, "pull_requests": len(keys), "rounds": rounds}
+            return Comparison(**about, exact=exact, exchanges=exchanges, **(empty | known))
 
         if not rounds or not keys:
             return answer(reason="no pull request was scored in the same round for both")
         mine, theirs = (restricted(sample, keys, rounds) for sample in (one, other))
-        left, right = (_estimate(sample, level, metric) for sample in (mine, theirs))
+        left, right = (estimate(sample, level, metric) for sample in (mine, theirs))
         if left is None or right is None:
             return answer(reason="the metric is undefined")
         difference = left - right
@@ -186,32 +213,74 @@ class Bootstrap:
             if len(keys) > 1
             else Interval(low=None, high=None, reason="an interval needs two pull requests")
         )
-        changed = self._after_exchanges(one, other, both, level, metric)
-        # An exchange that leaves a side without a value says nothing against chance, so it counts as extreme.
-        extreme = int(np.count_nonzero(np.isnan(changed) | (np.abs(changed) >= abs(difference) - TIE)))
-        p = extreme / len(changed) if exact else (1 + extreme) / (1 + len(changed))
+        extreme = self._extreme(one, other, both, level, metric, difference)
+        p = extreme / exchanges if exact else (1 + extreme) / (1 + exchanges)
         return answer(difference=difference, low=bounds.low, high=bounds.high, p=p, reason=bounds.reason)
+
+    def finer(
+        self, compared: Sequence[tuple[Sample, Sample, Comparison]], exchanges: int, metric: str, level: LevelName
+    ) -> list[Comparison]:
+        """Comparisons by ``metric`` with p values over at least ``exchanges`` exchanges, where that can matter.
+
+        It can where p is of random exchanges and fewer than ten of them were as extreme: then p is known roughly, and
+        cannot be smaller than one in their number, however clear the difference. The others stay as they are.
+        """
+        open_ = {
+            place: round(found.p * (1 + found.exchanges))
+            for place, (_, _, found) in enumerate(compared)
+            if found.p is not None and not found.exact and found.p * (1 + found.exchanges) < 1 + _FEW_EXTREME
+        }
+        if not open_:
+            return [found for _, _, found in compared]
+        parts = max(1, -(-exchanges // self.resamples))
+        samples = list(dict.fromkeys(sample for place in open_ for sample in compared[place][:2]))
+        for part in range(1, parts):
+            further = Bootstrap(self.resamples, self.seed, between=self._between)
+            further._first_exchange = part * self.resamples
+            further._prepare_swaps(samples, level, [metric])
+            for place in open_:
+                one, other, found = compared[place]
+                self._between()
+                both = (_common_keys(one, other, found.rounds), found.rounds)
+                open_[place] += further._extreme(one, other, both, level, metric, found.difference or 0.0)
+        number = parts * self.resamples
+        return [
+            found.model_copy(update={"p": open_[place] / (1 + number), "exchanges": number})
+            if place in open_
+            else found
+            for place, (_, _, found) in enumerate(compared)
+        ]
+
+    def _extreme(
+        self, one: Sample, other: Sample, part: _Part, level: LevelName, metric: str, difference: float
+    ) -> int:
+        """After how many exchanges the difference is as large."""
+        changed = self._after_exchanges(one, other, part, level, metric)
+        # An exchange that leaves a side without a value says nothing against chance, so it counts as extreme.
+        return int(np.count_nonzero(np.isnan(changed) | (np.abs(changed) >= abs(difference) - TIE)))
 
     def prepare(self, samples: Sequence[Sample], level: LevelName, metrics: Sequence[str]) -> None:
         """Make at once what comparing these samples with each other needs; saves time, changes no digit."""
-        alike: dict[_Part, list[Sample]] = {}
-        for sample in samples if metrics else ():
-            if sample.rounds and sample.present.all():
-                alike.setdefault((sample.keys, sample.rounds), []).append(sample)
-        for part, mine in alike.items():
-            by_metric = {metric: _needed(mine[0].recipe, level, metric) for metric in metrics}
+        for part, mine in _alike(samples if metrics else ()).items():
+            values = self._values_of(mine, level, metrics)
+            for place, sample in enumerate(mine):
+                for metric in metrics:
+                    self._values[sample, part, level, metric] = values[metric][place]
+        self._prepare_swaps(samples, level, metrics)
+
+    def _prepare_swaps(self, samples: Sequence[Sample], level: LevelName, metrics: Sequence[str]) -> None:
+        for part, mine in _alike(samples if metrics else ()).items():
+            by_metric = {metric: columns_needed(mine[0].recipe, level, metric) for metric in metrics}
             needed = list(dict.fromkeys(name for names in by_metric.values() for name in names))
             matrix = self._matrix("swaps", len(part[0]))
             sums = {name: np.empty((len(mine), len(part[1]), len(matrix))) for name in needed}
-            for start, chunk in _products(matrix, mine, needed):
+            for start, chunk in products(matrix, mine, needed):
                 self._between()
                 for name in needed:
                     sums[name][:, :, start : start + chunk[name].shape[-1]] = chunk[name]
-            values = self._values_of(mine, level, metrics)
             for place, sample in enumerate(mine):
                 for metric, names in by_metric.items():
                     self._swap_sums[sample, part, level, metric] = {name: sums[name][place] for name in names}
-                    self._values[sample, part, level, metric] = values[metric][place]
 
     def _resampled_values(self, sample: Sample, part: _Part, level: LevelName, metric: str) -> Floats:
         if (sample, part, level, metric) not in self._values:
@@ -222,10 +291,9 @@ class Bootstrap:
     def _swapped(self, sample: Sample, part: _Part, level: LevelName, metric: str) -> dict[str, Floats]:
         """By column the sums over the exchanged pull requests: shape (rounds, exchanges)."""
         if (sample, part, level, metric) not in self._swap_sums:
-            needed = _needed(sample.recipe, level, metric)
+            needed = columns_needed(sample.recipe, level, metric)
             chunks = [
-                chunk
-                for _, chunk in _products(self._matrix("swaps", len(part[0])), [restricted(sample, *part)], needed)
+                chunk for _, chunk in products(self._matrix("swaps", len(part[0])), [restricted(sample, *part)], needed)
             ]
             found = {name: np.concatenate([chunk[name][0] for chunk in chunks], axis=-1) for name in needed}
             self._swap_sums[sample, part, level, metric] = found
@@ -243,19 +311,32 @@ class Bootstrap:
         for ratio in ratios:
             if ratio in known:
                 continue
-            my_total, their_total = (_totals(sample, level, ratio) for sample in (mine, theirs))
+            my_total, their_total = (totals(sample, level, ratio) for sample in (mine, theirs))
             my_swaps, their_swaps = (self._swapped(sample, part, level, metric) for sample in (one, other))
             moved = {name: their_swaps[name] - my_swaps[name] for name in my_total}
             known[ratio] = (
-                _ratio(mine, {name: my_total[name] + moved[name] for name in moved}, level, ratio),
-                _ratio(theirs, {name: their_total[name] - moved[name] for name in moved}, level, ratio),
+                ratio_of_sums(mine, {name: my_total[name] + moved[name] for name in moved}, level, ratio),
+                ratio_of_sums(theirs, {name: their_total[name] - moved[name] for name in moved}, level, ratio),
             )
         sides = (mine, theirs)
-        values = [_metric(sides[side], {ratio: known[ratio][side] for ratio in ratios}, metric) for side in (0, 1)]
+        values = [
+            metric_of_ratios(sides[side], {ratio: known[ratio][side] for ratio in ratios}, metric) for side in (0, 1)
+        ]
         return values[0] - values[1]
 
     def _matrix(self, kind: str, n: int) -> NDArray[np.uint16]:
-        return (_weights if kind == "weights" else _swaps)(n, self.resamples, self.seed)
+        if kind == "weights":
+            return weights(n, self.resamples, self.seed)
+        return swaps(n, self.resamples, self.seed, self._first_exchange)
+
+
+def _alike(samples: Sequence[Sample]) -> dict[_Part, list[Sample]]:
+    """The samples that are complete, by pull requests and rounds."""
+    found: dict[_Part, list[Sample]] = {}
+    for sample in samples:
+        if sample.rounds and sample.present.all():
+            found.setdefault((sample.keys, sample.rounds), []).append(sample)
+    return found
 
 
 def _common_keys(one: Sample, other: Sample, rounds: tuple[int, ...]) -> tuple[str, ...]:
@@ -266,17 +347,6 @@ def _common_keys(one: Sample, other: Sample, rounds: tuple[int, ...]) -> tuple[s
     return tuple(key for key in complete_keys(one, rounds) if key in theirs)
 
 
-@lru_cache(maxsize=8)
-def _swaps(n: int, resamples: int, seed: int) -> NDArray[np.uint16]:
-    """Which of ``n`` pull requests each exchange takes: 0 or 1."""
-    if 2 ** min(n, 64) <= resamples:
-        everyone = np.arange(2**n, dtype=np.uint64)[:, None]
-        return ((everyone >> np.arange(n, dtype=np.uint64)) & np.uint64(1)).astype(np.uint16)
-    # A stream of its own, so that exchanges are independent of the resamples.
-    raw = np.random.PCG64(seed + 1).random_raw(resamples * n)
-    return (raw >> np.uint64(63)).astype(np.uint16).reshape(resamples, n)
-
-
 def _percentiles(values: Floats, parts: Sequence[float]) -> list[float]:
     """Type 7, like ``distribution.percentile``, of values in any order."""
     last = len(values) - 1
@@ -284,108 +354,3 @@ def _percentiles(values: Floats, parts: Sequence[float]) -> list[float]:
     # Only these places have to be in order: a third of the time of sorting all.
     ordered = np.partition(values, sorted({place for _, *both in places for place in both}))
     return [float(ordered[low] + (h - low) * (ordered[high] - ordered[low])) for h, low, high in places]
-
-
-@lru_cache(maxsize=8)
-def _weights(n: int, resamples: int, seed: int) -> NDArray[np.uint16]:
-    """How often each of ``n`` pull requests is drawn in each resample; every row sums to ``n``."""
-    if n >= 2**16:
-        raise InputError(f"intervals are made for fewer than {2**16} pull requests, not {n}")
-    raw = np.random.PCG64(seed).random_raw(resamples * n)
-    drawn = ((raw >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32)
-    row = np.repeat(np.arange(resamples, dtype=np.int64), n)
-    counted = np.bincount(row * n + drawn.astype(np.int64), minlength=resamples * n)
-    return counted.astype(np.uint16).reshape(resamples, n)
-
-
-def _needed(recipe: RatioRecipe, level: LevelName, metric: str) -> list[str]:
-    """The columns that a metric is made of."""
-    ratios = recipe.measures.f_measures.get(metric, (metric,))
-    if level == "macro":
-        return [f"{kind} {name}" for name in ratios for kind in ("value", "defined")]
-    terms = [term.removeprefix("-") for name in ratios for side in recipe.ratios[name] for term in side]
-    return [f"count {name}" for name in dict.fromkeys(terms)]
-
-
-def _scale(n: int) -> float:
-    """A power of two such that ``n`` rounded ratios of at most 1 sum to less than 2^53."""
-    return 2.0 ** (52 - max(1, n).bit_length())
-
-
-def _columns(sample: Sample, names: Sequence[str]) -> Floats:
-    """The columns as whole numbers: shape (pull requests, rounds, names)."""
-    scale = _scale(len(sample.keys))
-    found = sample.data[:, :, [sample.names.index(name) for name in names]]
-    rounded = [name.startswith("value ") for name in names]
-    found[:, :, rounded] = np.rint(found[:, :, rounded] * scale)
-    return found
-
-
-def _products(
-    matrix: NDArray[np.uint16], samples: Sequence[Sample], names: Sequence[str]
-) -> Iterator[tuple[int, dict[str, Floats]]]:
-    """Rows of ``matrix`` times the columns of samples of equal shape, in chunks of rows.
-
-    Yields the first row of the chunk and by column its sums of shape (samples, rounds, rows).
-    """
-    # Rows last, so that what is computed of the sums runs along long contiguous lines.
-    data = np.stack([_columns(sample, names) for sample in samples]).transpose(3, 0, 2, 1)
-    shape = data.shape[:-1]
-    flat = np.ascontiguousarray(data).reshape(-1, data.shape[-1])
-    for start in range(0, len(matrix), _CHUNK):
-        product = (flat @ matrix[start : start + _CHUNK].astype(np.float64).T).reshape(*shape, -1)
-        yield start, {name: product[place] for place, name in enumerate(names)}
-
-
-def _totals(sample: Sample, level: LevelName, metric: str) -> dict[str, Floats]:
-    """By column the sum over all pull requests: shape (rounds, 1)."""
-    names = _needed(sample.recipe, level, metric)
-    sums = _columns(sample, names).sum(axis=0)
-    return {name: sums[:, place, None] for place, name in enumerate(names)}
-
-
-def _statistic(
-    sample: Sample, sums: Mapping[str, Floats], level: LevelName, metric: str, known: dict[str, Floats] | None = None
-) -> Floats:
-    """The metric of summed columns of shape (..., rounds, rows), the mean over the rounds; NaN where a round has none.
-
-    ``known`` keeps the ratios of these sums for the next metric.
-    """
-    ratios = {} if known is None else known
-    for name in sample.recipe.measures.f_measures.get(metric, (metric,)):
-        if name not in ratios:
-            ratios[name] = _ratio(sample, sums, level, name)
-    return _metric(sample, ratios, metric)
-
-
-def _ratio(sample: Sample, sums: Mapping[str, Floats], level: LevelName, name: str) -> Floats:
-    """A ratio of summed columns, by round; NaN where it is undefined."""
-    if level == "macro":
-        above, below = sums[f"value {name}"] / _scale(len(sample.keys)), sums[f"defined {name}"]
-    else:
-        above, below = (_terms(sums, side) for side in sample.recipe.ratios[name])
-    found: Floats = np.divide(above, below, out=np.full(np.shape(below), np.nan), where=below > 0)
-    return found
-
-
-def _metric(sample: Sample, ratios: Mapping[str, Floats], metric: str) -> Floats:
-    """A metric of ratios by round (the last axis but one): the mean over the rounds."""
-    parts = sample.recipe.measures.f_measures.get(metric)
-    value = ratios[metric] if parts is None else f_measure_array(ratios[parts[0]], ratios[parts[1]], sample.beta)
-    found: Floats = value.mean(axis=-2)
-    return found
-
-
-def _terms(sums: Mapping[str, Floats], names: Sequence[str]) -> Floats:
-    total: Floats = sum(
-        (-sums[f"count {name[1:]}"] if name.startswith("-") else sums[f"count {name}"]) for name in names
-    )  # type: ignore[assignment]
-    return total
-
-
-def _estimate(sample: Sample, level: LevelName, metric: str) -> float | None:
-    ratios = sample.recipe.measures.f_measures.get(metric, (metric,))
-    if not sample.rounds or sample.undefined & set(ratios):
-        return None
-    value = float(_statistic(sample, _totals(sample, level, metric), level, metric)[0])
-    return None if value != value else value

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["calibration_words"]
+__all__ = ["calibration_words", "trust_words"]
 
 
 def calibration_words(calibration: Mapping[str, Any] | None) -> str:
@@ -30,3 +30,9 @@ def _range(values: list[float | None]) -> str:
         return "undefined"
     low, high = f"{known[0]:.2f}", f"{known[-1]:.2f}"
     return low if low == high else f"{low} to {high}"
+
+
+def trust_words(calibration: Mapping[str, Any] | None, stale: Sequence[str]) -> str:
+    """``calibration_words``, and of a judge whose prompts were changed after it judged, which these are."""
+    words = calibration_words(calibration)
+    return f"{words}, stale: {', '.join(stale)}" if stale else words

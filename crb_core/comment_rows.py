@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from crb_core.agent import AgentBuild
+from crb_core.aggregate import ranks
 from crb_core.identity import RowIdentity
 from crb_core.matching import JudgedPullRequest
-from crb_core.protocols.golden_comments import DedupGroups, MetricSet, RecordedLists
+from crb_core.protocols.golden_comments import RECORDED_LISTS, DedupGroups, MetricSet, RecordedLists
 from crb_core.rows import Trial
 from crb_core.samples import Sample
-from crb_core.usage import charges
+from crb_core.usage import charges, failed_attempts
 
 __all__ = [
     "BETA_RANGE",
@@ -63,6 +64,26 @@ class CommentTrial:
     probabilities: Mapping[tuple[int, int], float] = field(default_factory=dict)
     review: Trial | None = None
 
+    @classmethod
+    def of_document(
+        cls, document: Mapping[str, Any], *, judged: JudgedPullRequest | None, **known: Any
+    ) -> CommentTrial:
+        """With what the document of a stored judgment leaves open; ``known`` are the fields that it does not hold."""
+        record = document.get("recorded")
+        recorded = None
+        if judged is not None and isinstance(record, dict) and all(name in record for name in RECORDED_LISTS):
+            recorded = RecordedLists(*(record[name] for name in RECORDED_LISTS))
+        return cls(
+            judged=judged,
+            unscorable=document.get("unscorable"),
+            dedup_groups=document.get("dedup_groups", ()),
+            match_unrecorded=frozenset(document.get("match_unrecorded", ())),
+            golden_unjudged=frozenset(document.get("golden_unjudged", ())),
+            golden_categories={int(place): name for place, name in document.get("golden_categories", {}).items()},
+            recorded=recorded,
+            **known,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class CommentRow:
@@ -75,6 +96,8 @@ class CommentRow:
     marks: tuple[str, ...]
     figures: Mapping[str, Any]
     rank: int | None = None
+    #: Against when the first attempt of each trial began (rule 14); compatible rows do not ask.
+    answer_key: Literal["older", "not older", "unknown"] = "unknown"
     #: What intervals and comparisons resample; None where nothing is averaged or a round was not counted by position.
     sample: Sample | None = None
     #: Rows that share a letter cannot be told apart; None without a comparison.
@@ -83,6 +106,8 @@ class CommentRow:
     trials: tuple[Trial, ...] = ()
     #: By round and pull request what the strict counting found, in all rounds, complete or not.
     counted: Mapping[tuple[int, str], MetricSet] = field(default_factory=dict)
+    #: How many of the averaged reviews have dedup groups; 0 in compatible rows.
+    grouped: int = 0
     #: By axis and value micro f of one stratum, mean of the used rounds; None with a reason. Empty in compatible rows.
     strata: Mapping[tuple[str, str], tuple[float | None, str | None]] = field(default_factory=dict)
     #: Golden comments that are matched in a used round: (pull request, position). None in compatible rows.
@@ -112,12 +137,14 @@ class CommentRow:
             "row_sha256": self.identity.sha256,
             "rank": self.rank,
             "ranked": self.ranked,
+            "answer_key": self.answer_key,
             "letters": self.letters,
             "marks": list(self.marks),
             **self.figures,
+            "reviews_with_dedup_groups": self.grouped,
             "charge": charges(
                 [trial.usage for trial in self.trials if trial.scored and trial.round in self.used]
-            ).to_row(),
+            ).to_row(failed_attempts([usage for trial in self.trials for usage in trial.failed])),
         }
 
 
@@ -128,13 +155,12 @@ CommentBuilds: TypeAlias = Iterable[tuple[AgentBuild, RowIdentity, Sequence[Comm
 def ranked_rows(rows: Iterable[CommentRow]) -> tuple[CommentRow, ...]:
     """The rows that can be ranked, best first with their places, then the others."""
     rows = list(rows)
-    ranked = sorted(
-        (row for row in rows if row.ranked and row.f is not None),
-        key=lambda row: (-(row.f or 0.0), row.build.agent, row.build.build_id),
-    )
-    placed = [replace(row, rank=1 + sum((other.f or 0.0) > (row.f or 0.0) for other in ranked)) for row in ranked]
-    rest = [row for row in rows if row not in ranked]
-    return (*placed, *sorted(rest, key=lambda row: (row.build.agent, row.build.build_id)))
+    found = [
+        replace(row, rank=rank)
+        for row, rank in zip(rows, ranks([row.f if row.ranked else None for row in rows]), strict=True)
+    ]
+    # What has no rank comes last.
+    return tuple(sorted(found, key=lambda row: (row.rank or len(found) + 1, row.build.agent, row.build.build_id)))
 
 
 def problems_of(trials: Iterable[CommentTrial]) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, model_validator
@@ -66,9 +67,9 @@ class Corpus(Record):
 
     @model_validator(mode="after")
     def _keys_are_unique_and_known(self) -> Corpus:
-        keys = [entry.pull_request.key for entry in self.entries]
-        for key in keys:
-            if keys.count(key) > 1:
+        keys = Counter(entry.pull_request.key for entry in self.entries)
+        for key, count in keys.items():
+            if count > 1:
                 raise ValueError(f"pull request {key} is listed twice")
         for subset, members in self.subsets.items():
             for key in members:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
+from typing import Any
 
 from crb_core.errors import InputError
 from crb_core.finding import Record
@@ -18,6 +19,7 @@ __all__ = [
     "RoundValue",
     "across_rounds",
     "describe",
+    "mean_of",
     "percentile",
     "sample_deviation",
 ]
@@ -94,6 +96,14 @@ def describe(values: Sequence[float | None]) -> Distribution:
     )
 
 
+def mean_of(values: Sequence[float]) -> float:
+    """The arithmetic mean of one finite value or more, rounded once, whatever their order."""
+    try:
+        return math.fsum(values) / len(values)
+    except OverflowError:
+        return math.fsum(value / len(values) for value in values)
+
+
 def sample_deviation(values: Sequence[float]) -> float:
     """The sample standard deviation of two values or more.
 
@@ -146,6 +156,15 @@ class AcrossRounds:
     submittable: bool
     reason: str | None
 
+    def to_json(self) -> dict[str, Any]:
+        """What documents say of a metric: mean, deviation, the value of each round, and why there is no mean."""
+        return {
+            "mean": self.mean,
+            "std": self.std,
+            "rounds": [each.value for each in self.rounds],
+            "reason": self.reason,
+        }
+
 
 def across_rounds(rounds: Sequence[RoundValue], *, allow_partial: bool = False) -> AcrossRounds:
     """Combine rounds, each weighted equally (rules 11 and 15).
@@ -172,7 +191,7 @@ def across_rounds(rounds: Sequence[RoundValue], *, allow_partial: bool = False) 
     defined = reason is None
     numbers_used = tuple([each.number for each in used])
     return AcrossRounds(
-        mean=math.fsum(values) / len(values) if defined else None,
+        mean=mean_of(values) if defined else None,
         std=sample_deviation(values) if defined and len(values) > 1 else None,
         rounds=ordered,
         used=numbers_used,

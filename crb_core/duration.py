@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Literal, TypeGuard
 
-from crb_core.distribution import sample_deviation
+from crb_core.distribution import mean_of, sample_deviation
 from crb_core.finding import Record
 
 __all__ = ["Duration", "Latency", "Measurement", "RoundDuration", "across_rounds", "latency", "round_duration"]
@@ -72,7 +72,7 @@ def round_duration(measurements: Sequence[Measurement]) -> RoundDuration:
     latencies = [found for found in map(latency, measurements) if found is not None]
     values = [each.milliseconds for each in latencies]
     return RoundDuration(
-        mean_ms=math.fsum(values) / len(values) if values else None,
+        mean_ms=mean_of(values) if values else None,
         measured=len(values),
         from_seconds=len([each for each in latencies if each.source == "duration_seconds"]),
         successful=len(measurements),
@@ -83,7 +83,7 @@ def across_rounds(rounds: Sequence[RoundDuration]) -> Duration:
     """The duration of a leaderboard row; rounds without any measurement are skipped."""
     means = [each.mean_ms for each in rounds if each.mean_ms is not None]
     return Duration(
-        mean_ms=math.fsum(means) / len(means) if means else None,
+        mean_ms=mean_of(means) if means else None,
         std_ms=sample_deviation(means) if len(means) > 1 else None,
         rounds=tuple(rounds),
         measured_rounds=len(means),

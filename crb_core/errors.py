@@ -12,6 +12,7 @@ __all__ = [
     "SettingsError",
     "StoreError",
     "UnavailableError",
+    "UsageError",
     "Where",
     "first_problem",
 ]
@@ -79,6 +80,12 @@ class CrbError(Exception):
 
 class InputError(CrbError):
     """Data from outside (a file, an agent's output, an argument) breaks a rule."""
+
+
+class UsageError(InputError):
+    """The command line itself is wrong, whatever the store and the files hold: an unknown choice, a missing option."""
+
+    exit_code = 2
 
 
 class SettingsError(CrbError):

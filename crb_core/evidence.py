@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlparse
+from urllib.parse import unquote, urlparse
 
 from crb_core.errors import StoreError
 
@@ -23,7 +23,9 @@ __all__ = [
     "ChangedEvidenceError",
     "EvidenceStore",
     "FolderEvidence",
+    "MissingEvidenceError",
     "ObjectEvidence",
+    "evidence_folder",
     "open_evidence",
 ]
 
@@ -35,6 +37,10 @@ YOUNG_SECONDS = 3600.0
 
 class ChangedEvidenceError(StoreError):
     """A blob whose content is not what its name says."""
+
+
+class MissingEvidenceError(StoreError):
+    """There is no blob of that name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +80,21 @@ class EvidenceStore(Protocol):
 
 def open_evidence(url: str) -> EvidenceStore:
     """A folder for ``file:`` URLs, otherwise any file system that fsspec knows (S3 with its own extra)."""
-    parsed = urlparse(url)
-    if parsed.scheme in {"", "file"}:
-        return FolderEvidence(Path(parsed.path))
-    return ObjectEvidence(url)
+    folder = evidence_folder(url)
+    return ObjectEvidence(url) if folder is None else FolderEvidence(folder)
+
+
+def evidence_folder(url: str) -> Path | None:
+    """The local folder that a ``file:`` URL or a plain path names; None for any other URL."""
+    scheme = urlparse(url).scheme
+    if not scheme:
+        return Path(url)
+    if scheme != "file":
+        return None
+    written = urlparse(url).path
+    folder = Path(unquote(written))
+    # Earlier versions took the URL's escapes for the name; what they stored is still there.
+    return Path(written) if Path(written).is_dir() and not folder.is_dir() else folder
 
 
 def _checked(digest: str, data: bytes) -> bytes:
@@ -87,6 +104,13 @@ def _checked(digest: str, data: bytes) -> bytes:
             remedy="Restore the blob from a backup; results that name it cannot be audited",
         )
     return data
+
+
+def _unreadable(digest: str, error: OSError) -> StoreError:
+    return StoreError(
+        f"Evidence {digest} is there, but cannot be read: {error.strerror or type(error).__name__}",
+        remedy="Make it readable to this user, or mend the store behind CRB_EVIDENCE_URL",
+    )
 
 
 def _require_digest(digest: str) -> None:
@@ -112,8 +136,10 @@ class FolderEvidence:
         # A blob that is named once more is young again, so that `crb gc` leaves it alone until its row is there.
         with contextlib.suppress(FileNotFoundError, PermissionError):
             os.utime(target)
-        if target.exists():
-            return digest
+        # One that was cut short, as by a full or failing disk, is written again.
+        with contextlib.suppress(OSError):
+            if target.stat().st_size == len(data):
+                return digest
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=_UNFINISHED)
@@ -138,10 +164,12 @@ class FolderEvidence:
         _require_digest(digest)
         try:
             return _checked(digest, self._path(digest).read_bytes())
-        except OSError as error:
-            raise StoreError(
+        except FileNotFoundError as error:
+            raise MissingEvidenceError(
                 f"Evidence {digest} is missing from {self.root}", remedy="Restore the blob from a backup"
             ) from error
+        except OSError as error:
+            raise _unreadable(digest, error) from error
 
     def has(self, digest: str) -> bool:
         _require_digest(digest)
@@ -214,7 +242,11 @@ class ObjectEvidence:
         try:
             return _checked(digest, bytes(self._files.cat_file(f"{self._root}/{digest[:2]}/{digest}")))
         except FileNotFoundError as error:
-            raise StoreError(f"Evidence {digest} is missing", remedy="Restore the blob from a backup") from error
+            raise MissingEvidenceError(
+                f"Evidence {digest} is missing", remedy="Restore the blob from a backup"
+            ) from error
+        except OSError as error:
+            raise _unreadable(digest, error) from error
 
     def stored_at(self, digest: str) -> float | None:
         _require_digest(digest)

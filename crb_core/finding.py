@@ -14,6 +14,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 __all__ = [
+    "JUSTIFIED_AXES",
     "LABEL_AXES",
     "Actionability",
     "CandidateFinding",
@@ -77,6 +78,8 @@ class Actionability(StrEnum):
 
 #: The axes a label can carry, in the order in which tables show them.
 LABEL_AXES = ("tp_fp", "severity", "category", "scope", "difficulty", "context_required", "actionability")
+#: Those of them that have a justification beside them.
+JUSTIFIED_AXES = ("tp_fp", "severity", "category")
 
 
 class Label(Record):
@@ -126,6 +129,10 @@ class Finding(Record):
         if self.start_line is None:
             return ""
         return f"{self.start_line}" if self.start_line == self.end_line else f"{self.start_line}-{self.end_line}"
+
+    def bare(self) -> dict[str, Any]:
+        """Place, message and producer: what findings of every kind have, without a label or a source."""
+        return {name: getattr(self, name) for name in ("file", "start_line", "end_line", "message", "producer")}
 
     def content_digest(self, pull_request_key: str) -> str:
         """12 hex digits over place and message.

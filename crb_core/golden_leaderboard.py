@@ -25,12 +25,13 @@ from crb_core.comment_rows import (
     ranked_rows,
 )
 from crb_core.distribution import AcrossRounds, RoundValue
-from crb_core.errors import InputError, Where
+from crb_core.errors import UsageError, Where
 from crb_core.finding import GoldenFinding
 from crb_core.identity import RowIdentity
 from crb_core.matching import JudgedPullRequest
 from crb_core.protocols.golden_comments import MetricSet, profile_subset, score
 from crb_core.recipes import COMMENTS
+from crb_core.rows import late_trials
 from crb_core.samples import sample_of_counts
 from crb_core.strata import EVERYTHING, Subset
 from crb_core.telling_apart import tell_apart
@@ -50,22 +51,52 @@ def strict_rows(
     dedup: bool = True,
     subset: Subset = EVERYTHING,
     allow_partial: bool = False,
+    answer_key_at: str | None = None,
+    oversubscribed: frozenset[str] = frozenset(),
     bootstrap: Bootstrap | None = None,
 ) -> tuple[CommentRow, ...]:
     """Rows by position and profile. ``pull_requests`` are all that a complete round has.
+
+    ``answer_key_at`` is when the golden comments were there, None where that is not known (rule 14).
+    ``oversubscribed`` are build ids whose containers shared cores.
 
     ``bootstrap`` adds intervals and the letters of rows that cannot be told apart by micro f.
     InputError for a beta outside 0.5 to 3 or an unknown profile.
     """
     low, high = BETA_RANGE
     if isinstance(beta, bool) or not low <= beta <= high:
-        raise InputError(f"beta is {beta}, but this protocol takes {low:g} to {high:g}", where=Where(field="beta"))
+        raise UsageError(f"beta is {beta}, but this protocol takes {low:g} to {high:g}", where=Where(field="beta"))
     inside = subset & profile_subset(profile)
     rows = [
-        _strict_row(build, identity, trials, judge, pull_requests, profile, beta, dedup, subset, inside, allow_partial)
+        _with_marks(
+            _strict_row(
+                build, identity, trials, judge, pull_requests, profile, beta, dedup, subset, inside, allow_partial
+            ),
+            answer_key_at,
+            build.build_id in oversubscribed,
+        )
         for build, identity, trials in builds
     ]
     return ranked_rows(rows) if bootstrap is None else _with_uncertainty(ranked_rows(rows), bootstrap)
+
+
+def _with_marks(row: CommentRow, answer_key_at: str | None, oversubscribed: bool) -> CommentRow:
+    """The row with what else decides whether it has a rank: the age of the golden comments, and a value."""
+    starts = [trial.started_at for trial in row.trials if trial.scored and trial.round in row.used]
+    late = late_trials(row.build, starts, answer_key_at)
+    marks = [*row.marks]
+    if oversubscribed:
+        marks.append("cores shared")
+    if late:
+        marks.append(f"unranked: the answer key is not older than {late} trial{'' if late == 1 else 's'}")
+    if row.ranked and row.f is None:
+        marks.append(f"unranked: micro f is {row.figures['micro']['f']['reason']}")
+    return replace(
+        row,
+        ranked=row.ranked and not late and row.f is not None,
+        answer_key="unknown" if late is None else "not older" if late else "older",
+        marks=tuple(marks),
+    )
 
 
 def _with_uncertainty(rows: Sequence[CommentRow], bootstrap: Bootstrap) -> tuple[CommentRow, ...]:
@@ -190,6 +221,7 @@ def _strict_row(
             if trial.review is not None
         ),
         counted=counted,
+        grouped=sum(bool(trial.dedup_groups) for trial in judged_trials),
         strata=_strata([each for each in in_rounds if each is not None]),
         covered=frozenset(
             (trial.pull_request, position) for trial in judged_trials for position in _matched(trial, inside)
@@ -214,8 +246,8 @@ def _strict_row(
             "planned": headline.planned,
             "rounds_used": list(headline.used),
             "rounds_left_out": list(headline.left_out),
-            "micro": {name: _across_json(value) for name, value in micro.items()},
-            "macro": {name: _across_json(value) for name, value in macro.items()},
+            "micro": {name: value.to_json() for name, value in micro.items()},
+            "macro": {name: value.to_json() for name, value in macro.items()},
             "problems": problems,
         },
     )
@@ -275,12 +307,3 @@ def _judged_part(trial: CommentTrial) -> JudgedPullRequest:
         for record in judged.correspondences
     ]
     return judged.model_copy(update={"golden": tuple(golden), "correspondences": tuple(correspondences)})
-
-
-def _across_json(value: AcrossRounds) -> dict[str, Any]:
-    return {
-        "mean": value.mean,
-        "std": value.std,
-        "rounds": [each.value for each in value.rounds],
-        "reason": value.reason,
-    }

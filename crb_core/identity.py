@@ -19,17 +19,15 @@ and the SHA-256 f0580916cb34f8a8d5d710d0abf16c4a3da1b7e1d92e46a0d13a5ce0cd782c0e
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from pydantic import field_validator
 
 from crb_core.agent import AgentBuild, ModelRole
 from crb_core.corpus import fingerprint
-from crb_core.errors import InputError
 from crb_core.finding import NonBlank, Record
 
-__all__ = ["RowIdentity", "TrialIdentity", "differences", "require_same"]
+__all__ = ["RowIdentity", "TrialIdentity", "differences"]
 
 
 class _Identity(Record):
@@ -117,9 +115,6 @@ class RowIdentity(_Identity):
         return cls(corpus_fingerprint=corpus_fingerprint, protocol=protocol, judge=judge, **_reviewer(build))
 
 
-I = TypeVar("I", TrialIdentity, RowIdentity)  # noqa: E741
-
-
 def differences(one: _Identity, other: _Identity) -> dict[str, tuple[Any, Any]]:
     """The fields in which two identities of one kind differ after canonical normalisation, with both values."""
     mine, theirs = one.canonical(), other.canonical()
@@ -127,22 +122,6 @@ def differences(one: _Identity, other: _Identity) -> dict[str, tuple[Any, Any]]:
         return {"kind": (one.kind, other.kind)}
     left, right = mine[one.kind], theirs[other.kind]
     return {name: (left[name], right[name]) for name in sorted(left) if left[name] != right[name]}
-
-
-def require_same(identities: Sequence[I]) -> I:
-    """The one identity that all of these are; InputError with every differing field otherwise."""
-    if not identities:
-        raise InputError("there is nothing to combine: no trial has an identity")
-    first = identities[0]
-    for position, identity in enumerate(identities[1:], start=1):
-        found = differences(first, identity)
-        if found:
-            fields = "; ".join(f"{name}: {left!r} and {right!r}" for name, (left, right) in found.items())
-            raise InputError(
-                f"results of different identities cannot be combined: 0 and {position} differ in {fields}",
-                remedy="Show them as separate rows",
-            )
-    return first
 
 
 def _reviewer(build: AgentBuild) -> dict[str, Any]:

@@ -12,10 +12,11 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from crb_core import distribution, duration
 from crb_core.agent import AgentBuild
+from crb_core.aggregate import ranks
 from crb_core.bootstrap import Bootstrap
 from crb_core.distribution import AcrossRounds, RoundValue
 from crb_core.duration import Duration
-from crb_core.errors import InputError
+from crb_core.errors import InputError, UsageError
 from crb_core.fast_aggregate import FastScores, rescore
 from crb_core.identity import differences
 from crb_core.rows import HEADLINE, METRICS, RANKINGS, Entry, Measured, Ranking, Row, RowRound, Trial
@@ -54,6 +55,11 @@ class Leaderboard:
     #: Whether the scores of its rounds have strata.
     has_strata: bool = True
 
+    @property
+    def pull_requests(self) -> int:
+        """How many pull requests a complete round has."""
+        return max((each.planned for row in self.rows for each in row.rounds), default=0)
+
     def to_json(self, *, pull_requests: bool = True, scores: bool = True) -> dict[str, Any]:
         """The document; ``scores`` of single rounds have strata, so a leaderboard without them gives none."""
         if scores and not self.has_strata:
@@ -67,7 +73,7 @@ class Leaderboard:
             "rows": [row.to_json(pull_requests=pull_requests, scores=scores) for row in self.rows],
         }
         if self.bootstrap is not None:
-            document["uncertainty"] = self.bootstrap.to_json()
+            document["uncertainty"] = self.bootstrap.to_json(self.pull_requests)
         if self.grouping is not None:
             document["pairs"] = self.grouping.to_json([row.build.build_id for row in self.rows])
         return document
@@ -95,18 +101,19 @@ def leaderboard(
     ranking = RANKINGS[measured.protocol]
     sort = sort or ranking.headline
     if sort not in ranking.metrics:
-        raise InputError(f"{sort} is no metric", remedy=f"Sort by one of {', '.join(ranking.metrics)}")
+        raise UsageError(f"{sort} is no metric", remedy=f"Sort by one of {', '.join(ranking.metrics)}")
     _refuse_a_mixture(measured)
     scores = rescore(measured.arrays, beta=beta, subset=subset, axes=None if strata else ())
-    rows = [_row(measured, entry, scores, ranking, allow_partial, oversubscribed) for entry in measured.entries]
-    ordered = sorted(
-        (row for row in rows if row.ranked and row.macro[sort].mean is not None),
-        key=lambda row: (-_mean(row, sort), row.build.agent, row.build.build_id),
-    )
-    places = {id(row) for row in ordered}
+    rows = [
+        _with_place(_row(measured, entry, scores, ranking, allow_partial, oversubscribed), sort)
+        for entry in measured.entries
+    ]
+    ranked = [row for row in rows if row.ranked]
+    places = {id(row): rank for row, rank in zip(ranked, ranks([_mean(row, sort) for row in ranked]), strict=True)}
+    ordered = sorted(ranked, key=lambda row: (places[id(row)] or 0, row.build.agent, row.build.build_id))
     rest = sorted((row for row in rows if id(row) not in places), key=lambda row: (row.build.agent, row.build.build_id))
     warnings: tuple[str, ...] = ()
-    placed = [replace(row, rank=1 + sum(_mean(other, sort) > _mean(row, sort) for other in ordered)) for row in ordered]
+    placed = [replace(row, rank=places[id(row)]) for row in ordered]
     if sort in ranking.not_for_ranks:
         placed = ordered
         warnings = (f"{sort} has a denominator of its own for every agent, so these rows have no ranks",)
@@ -213,13 +220,28 @@ def _row(
         rounds=rounds,
         counts={name: int(total[0, groups].sum()) for name, total in scores.total.items()},
         ranked=ranked,
-        submittable=headline.submittable and ranked and entry.build.kind == "reviewer" and entry.build.isolated,
+        submittable=headline.submittable
+        and not headline.left_out
+        and ranked
+        and answer_key == "older"
+        and measured.is_whole_corpus
+        and not scores.counted.subset.restricted
+        and entry.build.kind == "reviewer"
+        and entry.build.isolated,
         answer_key=answer_key,
         marks=tuple(
             _marks(entry.build, headline, rounds, spent, complete, late or 0, entry.build_id in oversubscribed)
         ),
         headline=ranking.headline,
     )
+
+
+def _with_place(row: Row, sort: str) -> Row:
+    """The row, not ranked and with the reason where it has no value to be ranked by."""
+    value = row.macro[sort]
+    if not row.ranked or value.mean is not None:
+        return row
+    return replace(row, ranked=False, marks=(*row.marks, f"unranked: macro {sort} is {value.reason}"))
 
 
 def _late(measured: Measured, entry: Entry, used: set[int]) -> int | None:

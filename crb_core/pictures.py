@@ -6,7 +6,6 @@ the reason; it is never drawn at 0.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -19,6 +18,7 @@ from crb_core.distribution import percentile
 from crb_core.fast_aggregate import f_measure_array
 from crb_core.fast_score import golden_inside
 from crb_core.protocols import Protocol, protocol_named
+from crb_core.row_strata import row_strata
 from crb_core.row_usage import comment_usage, row_usage
 from crb_core.rows import RANKINGS, Row
 from crb_core.samples import Sample
@@ -244,21 +244,8 @@ def _strata(heads: Sequence[_Head], rows: Mapping[str, AnyRow], shown: Shown, pr
 
 def _row_strata(row: Row, metric: str) -> dict[tuple[str, str], tuple[float | None, str | None]]:
     """By axis and value the mean of the used rounds, or why there is none."""
-    groups = row.used_groups
-    if not groups:
-        return {}
-    scores = row.rounds[0].scores
-    found: dict[tuple[str, str], tuple[float | None, str | None]] = {}
-    for place, name in enumerate(scores.counted.levels, start=1):
-        if not any(scores.counted.exists[place, group] for group in groups.values()):
-            continue
-        values = [float(scores.macro[metric][place, group]) for group in groups.values()]
-        lacking = [str(number) for number, value in zip(groups, values, strict=True) if math.isnan(value)]
-        if lacking:
-            found[name] = (None, f"undefined in round {', '.join(lacking)}")
-        else:
-            found[name] = (mean(values)[0], None)
-    return found
+    found = row_strata(row, "macro", (metric,))
+    return {name: (values[metric].mean, values[metric].reason) for name, values in found.items()}
 
 
 def _distribution(heads: Sequence[_Head], rows: Mapping[str, AnyRow], shown: Shown) -> Picture:

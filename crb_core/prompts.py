@@ -15,6 +15,7 @@ from crb_core.errors import InputError, Where
 __all__ = [
     "CLASSIFYING",
     "EXTRACTING",
+    "INFERRING",
     "JUDGING",
     "MATCHING",
     "Prompt",
@@ -34,6 +35,8 @@ CLASSIFYING = ("classifier", "data-rule", "guidelines", "pull-request", "classif
 JUDGING = tuple(dict.fromkeys(MATCHING + CLASSIFYING))
 #: Those that split a review's general comments into findings.
 EXTRACTING = ("extractor", "data-rule", "extractor-request", "repair")
+#: Those that infer findings from commits after a review.
+INFERRING = ("actions", "data-rule", "actions-request", "repair")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +72,11 @@ class PromptSet:
     def extractor_system(self) -> str:
         """The system text of the splitting of comments."""
         return f"{self['extractor'].text}\n{self['data-rule'].text}"
+
+    @property
+    def actions_system(self) -> str:
+        """The system text of the inference from commits."""
+        return f"{self['actions'].text}\n{self['data-rule'].text}"
 
     @property
     def classifier_system(self) -> str:

@@ -114,15 +114,17 @@ def alpha(raters: Sequence[Mapping[tuple[str, str], str]], *, resamples: int = _
     values = sorted({answer for answers in usable.values() for answer in answers})
     clusters = sorted({pull_request for pull_request, _ in usable})
     # By pull request: disagreeing pairs per answer, and how often each value was given.
+    cluster_at = {pull_request: place for place, pull_request in enumerate(clusters)}
+    value_at = {answer: place for place, answer in enumerate(values)}
     disagreement = np.zeros(len(clusters))
     given = np.zeros((len(clusters), len(values)))
     for (pull_request, _), of_unit in usable.items():
-        place = clusters.index(pull_request)
+        place = cluster_at[pull_request]
         counts = Counter(of_unit)
         size = len(of_unit)
         disagreement[place] += sum(number * (size - number) for number in counts.values()) / (size - 1)
         for answer, number in counts.items():
-            given[place, values.index(answer)] += number
+            given[place, value_at[answer]] += number
 
     def of(weights: NDArray[np.float64]) -> NDArray[np.float64]:
         observed, totals = weights @ disagreement, weights @ given

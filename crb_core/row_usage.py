@@ -7,17 +7,31 @@ from collections.abc import Iterable, Mapping
 from crb_core.comment_rows import CommentRow
 from crb_core.finding import Record
 from crb_core.rows import RANKINGS, Row, Trial
-from crb_core.usage import Charges, Efficiency, ReviewCost, UsageSummary, charges, efficiency, usage_summary
+from crb_core.usage import (
+    Charges,
+    Efficiency,
+    FailedAttempts,
+    ReviewCost,
+    UsageSummary,
+    charges,
+    efficiency,
+    failed_attempts,
+    usage_summary,
+)
 
 __all__ = ["RowUsage", "comment_usage", "row_usage"]
 
 
 class RowUsage(Record):
-    """What a row's reviews used, what was charged for them, and what that bought."""
+    """What a row's reviews used, what was charged for them, and what that bought.
+
+    ``failed`` is what attempts that did not succeed used, in every round; the other figures do not hold it.
+    """
 
     usage: UsageSummary
     charges: Charges
     efficiency: Efficiency
+    failed: FailedAttempts
 
 
 def row_usage(row: Row) -> RowUsage:
@@ -53,7 +67,8 @@ def _usage(
     precision: float | None,
     recall: float | None,
 ) -> RowUsage:
-    trials = [trial for trial in of_row if (trial.round, trial.pull_request) in found and trial.scored]
+    every = list(of_row)
+    trials = [trial for trial in every if (trial.round, trial.pull_request) in found and trial.scored]
     reviews = [
         ReviewCost(
             candidates=found[trial.round, trial.pull_request][0],
@@ -68,4 +83,5 @@ def _usage(
         usage=usage_summary(usages),
         charges=charges(usages),
         efficiency=efficiency(reviews, precision=precision, recall=recall),
+        failed=failed_attempts([usage for trial in every for usage in trial.failed]),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -16,12 +16,25 @@ from crb_core.distribution import AcrossRounds
 from crb_core.duration import Duration, Measurement, RoundDuration
 from crb_core.fast_aggregate import FastScores
 from crb_core.identity import RowIdentity
+from crb_core.row_strata import strata_json
 from crb_core.samples import Sample, sample_of
 from crb_core.scoring_arrays import ScoringArrays
 from crb_core.stability import Stability
-from crb_core.usage import Charges, UsageRecord, charges
+from crb_core.usage import Charges, FailedAttempts, UsageRecord, charges, failed_attempts
 
-__all__ = ["HEADLINE", "METRICS", "NO_TRIAL", "RANKINGS", "Entry", "Measured", "Ranking", "Row", "RowRound", "Trial"]
+__all__ = [
+    "HEADLINE",
+    "METRICS",
+    "NO_TRIAL",
+    "RANKINGS",
+    "Entry",
+    "Measured",
+    "Ranking",
+    "Row",
+    "RowRound",
+    "Trial",
+    "late_trials",
+]
 
 #: The ratios of a reviewbench row, in the order in which tables show them.
 METRICS = (
@@ -85,6 +98,8 @@ class Trial:
     #: When the first attempt began; an answer key must be older (rule 14).
     started_at: str | None = None
     usage: UsageRecord | None = None
+    #: What the attempts that did not succeed reported, one entry an attempt; None where it reported nothing.
+    failed: tuple[UsageRecord | None, ...] = ()
 
     @property
     def milliseconds(self) -> float | None:
@@ -97,6 +112,17 @@ class Trial:
         return Measurement(
             pull_request=self.pull_request, review_ms=self.review_ms, duration_seconds=self.duration_seconds
         )
+
+
+def late_trials(build: AgentBuild, starts: Sequence[str | None], answer_key_at: str | None) -> int | None:
+    """How many trials, by when each one's first attempt began, are not younger than the answer key (rule 14).
+
+    None where that is unknown: when an imported review ran is not recorded.
+    """
+    if build.runner == "imported" or answer_key_at is None:
+        return None
+    known = [start for start in starts if start is not None]
+    return sum(start <= answer_key_at for start in known) if len(known) == len(starts) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +177,11 @@ class Entry:
         return found
 
     @cached_property
+    def failed(self) -> FailedAttempts:
+        """What the attempts that did not succeed used, in every round, averaged or not."""
+        return failed_attempts([usage for trial in self.trials for usage in trial.failed])
+
+    @cached_property
     def durations(self) -> Mapping[int, RoundDuration]:
         """Round number to the latency of its successful reviews, which no filter changes."""
         return {
@@ -172,6 +203,8 @@ class Measured:
     arrays: ScoringArrays
     answer_key_at: str | None = None
     pull_requests: tuple[str, ...] | None = None
+    #: Whether these are all of the corpus, with all of its golden findings: what a submission is computed from.
+    is_whole_corpus: bool = True
 
     @property
     def protocol(self) -> str:
@@ -207,11 +240,7 @@ class Measured:
         for entry in self.entries:
             for number, trials in entry.by_round.items():
                 starts = [trial.started_at for trial in trials if trial.scored]
-                key_at = None if entry.build.runner == "imported" else self.answer_key_at
-                is_unknown = key_at is None or None in starts
-                found[entry.build_id, number] = (
-                    None if is_unknown else sum((start or "") <= (key_at or "") for start in starts)
-                )
+                found[entry.build_id, number] = late_trials(entry.build, starts, self.answer_key_at)
         return found
 
     def within(self, pull_requests: Collection[str]) -> Measured:
@@ -225,6 +254,7 @@ class Measured:
             arrays=self.arrays.within(inside),
             answer_key_at=self.answer_key_at,
             pull_requests=tuple(key for key in self.planned if key in inside),
+            is_whole_corpus=False,
         )
 
     @cached_property
@@ -249,19 +279,19 @@ class RowRound:
         """The round's score with every pull request."""
         return None if self.group is None or not self.scored else self.scores.score(self.group)
 
-    def value(self, level: Literal["macro", "micro"], metric: str) -> float | None:
-        """A metric of the whole subset."""
+    def value(self, level: Literal["macro", "micro"], metric: str, place: int = 0) -> float | None:
+        """A metric of the whole subset, or of the stratum at ``place``."""
         if self.group is None or not self.scored:
             return None
-        found = float(getattr(self.scores, level)[metric][0, self.group])
+        found = float(getattr(self.scores, level)[metric][place, self.group])
         return None if found != found else found
 
-    def n(self, metric: str) -> int:
+    def n(self, metric: str, place: int = 0) -> int:
         """Behind how many pull requests the macro mean of a ratio stands; of an F measure, the smaller of its parts."""
         if self.group is None or not self.scored:
             return 0
         parts = self.scores.arrays.recipe.measures.f_measures.get(metric, (metric,))
-        return min(int(self.scores.n[name][0, self.group]) for name in parts)
+        return min(int(self.scores.n[name][place, self.group]) for name in parts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -337,7 +367,7 @@ class Row:
             "micro": {name: self._metric("micro", name, value) for name, value in self.micro.items()},
             "counts": dict(self.counts),
             "duration": self.duration.model_dump(mode="json"),
-            "charge": self.entry.charges_of(self.used).to_row(),
+            "charge": self.entry.charges_of(self.used).to_row(self.entry.failed),
             "stability": None if self.stability is None else self.stability.model_dump(mode="json"),
             "rounds": [
                 {
@@ -349,15 +379,11 @@ class Row:
                 | ({"score": _score_json(each, pull_requests)} if scores else {})
                 for each in self.rounds
             ],
+            **({"strata": strata_json(self)} if scores else {}),
         }
 
     def _metric(self, level: str, name: str, value: AcrossRounds) -> dict[str, Any]:
-        found: dict[str, Any] = {
-            "mean": value.mean,
-            "std": value.std,
-            "rounds": [each.value for each in value.rounds],
-            "reason": value.reason,
-        }
+        found = value.to_json()
         if level == "macro":
             found |= {"n": self.n[name], "of": value.scored}
         if self.intervals is not None:

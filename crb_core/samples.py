@@ -83,11 +83,12 @@ def sample_of_counts(recipe: RatioRecipe, rounds: Mapping[int, Mapping[str, Any]
     names += [f"count {name}" for name in terms]
     data = np.zeros((len(keys), len(rounds), len(names)))
     present = np.zeros((len(keys), len(rounds)), dtype=np.bool_)
+    rows = {key: row for row, key in enumerate(keys)}
     for column, of_round in enumerate(rounds.values()):
         for key, counts in of_round.items():
             ratios = recipe.measures.ratios(counts)
             values = [part for name in recipe.ratios for part in (ratios[name] or 0.0, float(ratios[name] is not None))]
-            row = keys.index(key)
+            row = rows[key]
             data[row, column] = [*values, *(getattr(counts, name) for name in terms)]
             present[row, column] = True
     return Sample(
@@ -113,7 +114,8 @@ def restricted(sample: Sample, keys: tuple[str, ...], rounds: tuple[int, ...]) -
     """The sample of some of its pull requests and rounds."""
     if keys == sample.keys and rounds == sample.rounds:
         return sample
-    rows = [sample.keys.index(key) for key in keys]
+    places = {key: place for place, key in enumerate(sample.keys)}
+    rows = [places[key] for key in keys]
     columns = [sample.rounds.index(number) for number in rounds]
     return Sample(
         recipe=sample.recipe,

@@ -22,7 +22,7 @@ from pydantic_settings import (
 from pydantic_settings import SettingsError as UnreadableValueError
 
 from crb_core.addresses import require_private
-from crb_core.errors import SettingsError, Where, first_problem
+from crb_core.errors import SettingsError, UsageError, Where, first_problem
 
 __all__ = ["MAX_SLOTS", "Settings", "load_settings"]
 
@@ -128,7 +128,16 @@ class Settings(BaseSettings):
 
     @property
     def resolved_store_url(self) -> str:
-        return self.store_url or f"sqlite:///{self.home_folder / 'crb.sqlite'}"
+        if self.store_url:
+            return self.store_url
+        if "?" in str(self.home_folder):
+            # The rest of a URL would be options, and the database another file.
+            raise SettingsError(
+                f"The folder {self.home_folder} cannot hold the store: its name has a question mark",
+                where=Where(field="home"),
+                remedy="Set CRB_HOME to another folder, or CRB_STORE_URL to a database",
+            )
+        return f"sqlite:///{self.home_folder / 'crb.sqlite'}"
 
     @property
     def resolved_evidence_url(self) -> str:
@@ -142,6 +151,11 @@ class Settings(BaseSettings):
     def snapshots_folder(self) -> Path:
         """Where frozen repositories are cached."""
         return self.home_folder / "snapshots"
+
+    @property
+    def disputes_folder(self) -> Path:
+        """Where disputes about labels and matches are kept, unless a command names another folder."""
+        return self.home_folder / "disputes"
 
     @property
     def workspace(self) -> Path:
@@ -165,6 +179,10 @@ class Settings(BaseSettings):
 def load_settings(**overrides: Any) -> Settings:
     """Read the settings; SettingsError names the variable or key that is wrong."""
     try:
+        if Path(SETTINGS_FILE).exists() and not Path(SETTINGS_FILE).is_file():
+            raise SettingsError(
+                f"{SETTINGS_FILE} is no file", where=Where(file=SETTINGS_FILE), remedy="Make it a TOML file"
+            )
         return Settings(**{key: value for key, value in overrides.items() if value is not None})
     except ValidationError as error:
         place, message = first_problem(error)
@@ -177,7 +195,8 @@ def load_settings(**overrides: Any) -> Settings:
         elif known and os.environ.get(variable):
             source = variable
         problem = f"The setting {field} is wrong: {message}" if known else f"There is no setting named {field}"
-        raise SettingsError(
+        kind = UsageError if source.startswith("--") else SettingsError
+        raise kind(
             problem,
             where=Where(file=source, field=field),
             remedy="Correct or remove it; docs/operators.md lists every setting",
@@ -190,6 +209,10 @@ def load_settings(**overrides: Any) -> Settings:
             f"The value of {variable} is not JSON",
             where=Where(file=variable),
             remedy="Write a list or an object, as docs/operators.md shows it",
+        ) from None
+    except OSError as error:
+        raise SettingsError(
+            f"{SETTINGS_FILE} cannot be read: {error.strerror}", where=Where(file=SETTINGS_FILE)
         ) from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1

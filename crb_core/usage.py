@@ -16,10 +16,12 @@ from crb_core.errors import InputError, Where
 from crb_core.finding import Record
 
 __all__ = [
+    "LARGEST_FIGURE",
     "TOKEN_METRICS",
     "USAGE_METRICS",
     "Charges",
     "Efficiency",
+    "FailedAttempts",
     "Figure",
     "JudgeCosts",
     "MetricUsage",
@@ -28,6 +30,7 @@ __all__ = [
     "UsageSummary",
     "charges",
     "efficiency",
+    "failed_attempts",
     "token_problem",
     "usage_summary",
 ]
@@ -35,6 +38,9 @@ __all__ = [
 TOKEN_METRICS = ("prompt_tokens", "completion_tokens", "total_tokens", "cached_tokens")
 #: The figures that a review can report; ``time_in_ms`` in milliseconds, ``cost_usd`` in US dollars.
 USAGE_METRICS = (*TOKEN_METRICS, "time_in_ms", "cost_usd")
+
+#: Largest figure that counts: no number of reviews sums to infinity.
+LARGEST_FIGURE = 1e300
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -55,13 +61,11 @@ class UsageRecord(Record):
     evidence: str | None = None
 
     @classmethod
-    def of_report(
-        cls, report: Mapping[str, Any] | None, *, models: Iterable[str] = (), evidence: str | None = None
-    ) -> UsageRecord | None:
+    def of_report(cls, report: Mapping[str, Any] | None, *, evidence: str | None = None) -> UsageRecord | None:
         """The record of a stored usage report; None where there is none.
 
-        ``models`` are the build's and stand in where the report names none. InputError for a figure that is negative,
-        not finite or no number.
+        Which models it counts only the report itself can say: a harness may run others than its build declares.
+        InputError for a figure that is negative, not finite or no number.
         """
         if report is None:
             return None
@@ -70,15 +74,15 @@ class UsageRecord(Record):
             value = report.get(name)
             if value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST_FIGURE:
                 raise InputError(
-                    f"{name} is {value!r}, but a usage figure is a finite number of at least 0",
+                    f"{name} is {value!r}, but a usage figure is a number of at least 0 and at most {LARGEST_FIGURE:g}",
                     where=Where(field=f"usage.{name}"),
                     remedy="Leave out what was not measured",
                 )
             figures[name] = float(value)
         named = report.get("models")
-        listed = named if isinstance(named, list) and all(isinstance(each, str) for each in named) else list(models)
+        listed = named if isinstance(named, list) and all(isinstance(each, str) for each in named) else []
         if evidence is not None and not _DIGEST.fullmatch(evidence):
             raise InputError(f"{evidence!r} is no SHA-256 in lower-case hex", where=Where(field="evidence"))
         return cls(**figures, models=tuple(sorted(set(listed))) or None, evidence=evidence)
@@ -137,8 +141,11 @@ class Charges(Record):
         amounts = f" ({self.unsupported} state an amount without evidence)" if self.unsupported else ""
         return f"{self.observed} of {self.reviews} scored reviews have an observed charge{amounts}"
 
-    def to_row(self) -> dict[str, Any]:
-        """What a leaderboard's row says of it; ``crb leaderboard usage`` has the evidence."""
+    def to_row(self, failed: FailedAttempts) -> dict[str, Any]:
+        """What a leaderboard's row says of it; ``crb leaderboard usage`` has the evidence.
+
+        ``failed`` are the attempts that did not succeed: none of the other figures counts them.
+        """
         return {
             "mean_usd": self.mean_usd,
             "total_usd": self.total_usd,
@@ -146,7 +153,26 @@ class Charges(Record):
             "reviews": self.reviews,
             "without_evidence": self.unsupported,
             "reason": self.reason,
+            "failed_attempts": failed.model_dump(mode="json", exclude={"evidence"}),
         }
+
+
+class FailedAttempts(Record):
+    """What attempts that did not succeed used. No figure of a review holds it, so it is said beside them.
+
+    ``silent`` of ``attempts`` reported nothing: what they used is not known. Tokens are of the ``tokens_reported``
+    attempts that named a total, ``total_usd`` (observed charges, stated in ``evidence``) of the ``charged`` ones;
+    ``without_evidence`` state an amount that nothing shows.
+    """
+
+    attempts: int
+    silent: int
+    total_tokens: float | None
+    tokens_reported: int
+    total_usd: float | None
+    charged: int
+    without_evidence: int
+    evidence: tuple[str, ...]
 
 
 class JudgeCosts(Record):
@@ -257,6 +283,22 @@ def charges(records: Sequence[UsageRecord | None]) -> Charges:
     )
 
 
+def failed_attempts(records: Sequence[UsageRecord | None]) -> FailedAttempts:
+    """What failed attempts used, one entry an attempt, None where it reported nothing."""
+    summary, observed = usage_summary(records), charges(records)
+    tokens = summary.metrics["total_tokens"]
+    return FailedAttempts(
+        attempts=len(records),
+        silent=len(records) - summary.reported_reviews,
+        total_tokens=tokens.total,
+        tokens_reported=tokens.reported,
+        total_usd=observed.total_usd,
+        charged=observed.observed,
+        without_evidence=observed.unsupported,
+        evidence=observed.evidence,
+    )
+
+
 def efficiency(reviews: Sequence[ReviewCost], *, precision: float | None, recall: float | None) -> Efficiency:
     """The cost-adjusted figures of scored reviews, with the row's macro precision and recall."""
     found = {
@@ -282,9 +324,10 @@ def efficiency(reviews: Sequence[ReviewCost], *, precision: float | None, recall
             return total
         if metric is None:
             return Figure(value=None, reason="the metric is undefined")
-        if not total.value:
-            return Figure(value=None, reason=nothing)
-        return Figure(value=metric / (total.value / len(reviews) / unit))
+        of_review = total.value / len(reviews) / unit
+        # An amount that is smaller than any that exists would make a figure that is none.
+        value = metric / of_review if of_review else math.inf
+        return Figure(value=value) if math.isfinite(value) else Figure(value=None, reason=nothing)
 
     return Efficiency(
         usd_per_finding=per(usd, "finding"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import secrets
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,8 +22,10 @@ from crb_core.store import open_store
 
 __all__ = [
     "docker_problem",
+    "frozen",
     "migrated_postgres",
     "migrated_sqlite",
+    "packets_dropped",
     "postgres_of_module",
     "postgres_server",
     "postgres_store_url",
@@ -76,6 +79,50 @@ def start_container(container: Any) -> Any:
         # A server that was created but never answered is not left behind.
         container.stop()
         raise
+
+
+@contextmanager
+def _container_at(url: str) -> Iterator[Any]:
+    """The container of ours that serves ``url``."""
+    import docker
+
+    client = docker.from_env()
+    port = str(make_url(url).port)
+    try:
+        (found,) = (
+            each
+            for each in client.containers.list(filters={"label": [f"{name}={value}" for name, value in LABEL.items()]})
+            if any(way["HostPort"] == port for ways in each.ports.values() for way in ways or ())
+        )
+        yield found
+    finally:
+        client.close()
+
+
+@contextmanager
+def frozen(url: str) -> Iterator[None]:
+    """Stop all processes of the service at ``url`` where they are: connections stay open, and nothing answers."""
+    with _container_at(url) as container:
+        container.pause()
+        try:
+            yield
+        finally:
+            container.unpause()
+
+
+@contextmanager
+def packets_dropped(url: str, client_port: int) -> Iterator[None]:
+    """Drop one client's packets in the network of the service at ``url``, both ways. Needs root."""
+    rules = [["INPUT", "-p", "tcp", "--sport", str(client_port)], ["OUTPUT", "-p", "tcp", "--dport", str(client_port)]]
+    with _container_at(url) as container:
+        inside = ["nsenter", "-t", str(container.attrs["State"]["Pid"]), "-n", "iptables"]
+        for rule in rules:
+            subprocess.run([*inside, "-I", *rule, "-j", "DROP"], check=True)
+        try:
+            yield
+        finally:
+            for rule in rules:
+                subprocess.run([*inside, "-D", *rule, "-j", "DROP"], check=True)
 
 
 @pytest.fixture(scope="session")

@@ -75,3 +75,20 @@ def test_make_targets_in_documents_exist() -> None:
     for document in DOCUMENTS:
         for target in re.findall(r"(?:`|^ {4})make ([a-z-]+)", document.read_text(), re.MULTILINE):
             assert target in targets, f"{document.name} names make {target}"
+
+
+def test_every_test_that_a_document_names_exists() -> None:
+    """`tests/x.py::test_y` is a function of that file, in a class or not."""
+    named = {
+        (document.name, file, test)
+        for document in DOCUMENTS
+        for file, test in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", document.read_text())
+    }
+    assert named
+    missing = [
+        each
+        for each in sorted(named)
+        if not (ROOT / each[1]).is_file()
+        or not re.search(rf"^ *(?:async )?def {each[2]}\(", (ROOT / each[1]).read_text(), re.MULTILINE)
+    ]
+    assert missing == []

@@ -225,7 +225,10 @@ class Content:
             elif is_there:
                 self._equal(path, None, record.sha256, self._archive.digest(path))
                 self._equal("evidence.jsonl", "bytes", record.bytes, self._archive.members[path].size, line)
-        for state, why in (("missing", "were not in the evidence store"), ("withheld", "name the exporting machine")):
+        for state, why in (
+            ("missing", "were not in the evidence store (or damaged there)"),
+            ("withheld", "name the exporting machine"),
+        ):
             count = sum(record.state == state for record in found.values())
             if count:
                 self._verification.notes.append(f"{count} blobs are {state}: they {why} at export")

@@ -13,7 +13,7 @@ from typing import Any
 
 from crb_core import distribution, duration
 from crb_core.agent import AgentBuild
-from crb_core.aggregate import to_json
+from crb_core.aggregate import ranks, to_json
 from crb_core.claims import check_correspondences, claims_of
 from crb_core.comment_lists import compatible_rows
 from crb_core.comment_rows import CommentTrial
@@ -25,7 +25,7 @@ from crb_core.golden_leaderboard import strict_rows
 from crb_core.identity import RowIdentity
 from crb_core.matching import JudgedPullRequest
 from crb_core.protocols import Protocol, answer_key
-from crb_core.protocols.golden_comments import DEFAULT_PROFILE, RecordedLists
+from crb_core.protocols.golden_comments import DEFAULT_PROFILE
 from crb_core.rows import NO_TRIAL
 
 __all__ = [
@@ -45,7 +45,6 @@ __all__ = [
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _GOLDEN_COMMENTS = "golden-comments"
-_LISTS = ("true_positives", "false_positives", "false_negatives")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,7 +213,7 @@ def row_json(
 
 
 def ranked(protocol: str, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows with their ranks: 1 + how many ranked rows are strictly better; None for what is not ranked."""
+    """The rows with their ranks; None for what is not ranked."""
 
     def value(row: dict[str, Any]) -> float | None:
         if not row["ranked"]:
@@ -222,11 +221,8 @@ def ranked(protocol: str, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]
         found = row["strict"]["f"] if protocol == _GOLDEN_COMMENTS else row["macro"][headline(protocol)]["mean"]
         return None if found is None else float(found)
 
-    values = [value(row) for row in rows]
-    return [
-        row | {"rank": None if mine is None else 1 + sum(other is not None and other > mine for other in values)}
-        for row, mine in zip(rows, values, strict=True)
-    ]
+    found = ranks([value(row) for row in rows])
+    return [row | {"rank": rank} for row, rank in zip(rows, found, strict=True)]
 
 
 def differences(
@@ -314,7 +310,7 @@ def _scored_json(
         "rounds_left_out": list(lead.left_out),
         "scored": lead.scored,
         "planned": lead.planned,
-        **{level: {name: _across_json(value) for name, value in values.items()} for level, values in means.items()},
+        **{level: {name: value.to_json() for name, value in values.items()} for level, values in means.items()},
         "counts": {name: sum(getattr(score.micro.overall, name) for score in used) for name in counts},
     }
 
@@ -333,21 +329,12 @@ def _comments_json(
 
 
 def _comment_trial(trial: ArchivedTrial) -> CommentTrial:
-    document = trial.document
-    record = document.get("recorded")
-    recorded = None
-    if trial.judged is not None and isinstance(record, dict) and all(name in record for name in _LISTS):
-        recorded = RecordedLists(*(record[name] for name in _LISTS))
-    return CommentTrial(
+    return CommentTrial.of_document(
+        trial.document,
+        judged=trial.judged,
         pull_request=trial.pull_request,
         round=trial.round,
-        judged=trial.judged,
         problem=trial.problem,
-        dedup_groups=document.get("dedup_groups", ()),
-        match_unrecorded=frozenset(document.get("match_unrecorded", ())),
-        golden_unjudged=frozenset(document.get("golden_unjudged", ())),
-        golden_categories={int(place): name for place, name in document.get("golden_categories", {}).items()},
-        recorded=recorded,
         probabilities=trial.probabilities,
     )
 
@@ -362,12 +349,3 @@ def _round_duration(trials: Sequence[ArchivedTrial]) -> RoundDuration:
             if trial.succeeded
         ]
     )
-
-
-def _across_json(value: AcrossRounds) -> dict[str, Any]:
-    return {
-        "mean": value.mean,
-        "std": value.std,
-        "rounds": [each.value for each in value.rounds],
-        "reason": value.reason,
-    }

@@ -9,15 +9,12 @@ from typing import Any
 
 from crb_core.finding import GoldenFinding
 from crb_core.formats.imported import ImportedJudgment, ImportedPair, JsonFile, shown
-from crb_core.protocols.golden_comments import CATEGORIES
+from crb_core.protocols.golden_comments import CATEGORIES, RECORDED_LISTS
 
-__all__ = ["LISTS", "EvaluationReader", "text_lists"]
-
-#: The lists whose lengths the public tool counts: true positives, false positives, false negatives.
-LISTS = ("true_positives", "false_positives", "false_negatives")
+__all__ = ["EvaluationReader", "text_lists"]
 
 _FIELDS = (
-    *LISTS,
+    *RECORDED_LISTS,
     "skipped",
     "reason",
     "errors",
@@ -84,7 +81,7 @@ class EvaluationReader:
             reason = f"the judge skipped it: {shown(record.get('reason') or 'no reason recorded')}"
             self._odd("skipped evaluation", reason)
             return ImportedJudgment(judge=judge, description=description, document=document, problem=reason)
-        lists = {name: self._list(record, name) for name in LISTS}
+        lists = {name: self._list(record, name) for name in RECORDED_LISTS}
         pairs = self._pairs(lists["true_positives"])
         missed = self._missed(lists["false_negatives"])
         unmatched = self._unmatched(lists["false_positives"])
@@ -198,7 +195,7 @@ class EvaluationReader:
     def _check_totals(
         self, record: Mapping[str, Any], lists: Mapping[str, list[Any]], is_trigger: Callable[[str], bool]
     ) -> None:
-        tp, fp, fn = (len(lists[name]) for name in LISTS)
+        tp, fp, fn = (len(lists[name]) for name in RECORDED_LISTS)
         triggers = sum(is_trigger(text) and text not in self._candidate_at for _, text in text_lists(record))
         expected: dict[str, float] = {
             "tp": tp,

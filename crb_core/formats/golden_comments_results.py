@@ -264,9 +264,14 @@ class _Results:
         return path, file.integer(line, *parts, "line", low=1) if line is not None else None
 
     def _groups(self, file: JsonFile, url: str, tool: str, value: Any, count: int) -> list[list[int]]:
-        """The groups of candidate positions; what cannot be used is reported and left out."""
+        """The groups of candidate positions; what cannot be used is reported and left out.
+
+        Groups that name a candidate that is not there belong to another extraction (facts C6): their other positions
+        mean other candidates too, so none of the review's groups is used.
+        """
         groups: list[list[int]] = []
         seen: set[int] = set()
+        is_stale = False
         for number, item in enumerate(file.array(value, url, tool) or ()):
             group: list[int] = []
             for place, candidate in enumerate(file.array(item, url, tool, number) or ()):
@@ -274,7 +279,9 @@ class _Results:
                 if isinstance(candidate, bool) or not isinstance(candidate, int):
                     file.wrong(f"a dedup group holds positions of candidates, not {shown(candidate)}", *parts)
                 elif not 0 <= candidate < count:
-                    file.odd("stale dedup group", f"there is no candidate {candidate} of {count}; left out", *parts)
+                    is_stale = True
+                    problem = f"there is no candidate {candidate} of {count}; no group of this review is used"
+                    file.odd("stale dedup group", problem, *parts)
                 elif candidate in seen:
                     file.odd("candidate in two dedup groups", f"candidate {candidate} keeps its first group", *parts)
                 else:
@@ -282,6 +289,11 @@ class _Results:
                     group.append(candidate)
             if group:
                 groups.append(group)
+        if is_stale:
+            return []
+        if seen and len(seen) < count:
+            alone = ", ".join(str(place) for place in range(count) if place not in seen)
+            file.odd("candidate in no dedup group", f"candidates {alone[:80]} of {count} are in no group", url, tool)
         return groups
 
     # -- reviews -----------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from crb_core.finding import LABEL_AXES, Actionability, ContextRequired, Difficu
 from crb_core.formats.strict_json import MAX_BYTES, load_json
 from crb_core.protocols import Protocol, protocol_named
 
-__all__ = ["AXES", "FORMAT", "NOTES", "HumanLabels", "read_labels"]
+__all__ = ["AXES", "FORMAT", "NOTES", "NO_MATCH", "HumanLabels", "axis_values", "read_labels"]
 
 FORMAT = "crb.labels/1"
 #: ``matches`` are the golden finding ids that a finding truly matches, as one answer; ``none`` says that it is none.
@@ -35,6 +35,12 @@ _ENUMS = {
     "actionability": Actionability,
 }
 _KEY = ("pull_request", "finding")
+
+
+def axis_values(rules: Protocol) -> dict[str, list[str]]:
+    """The values of every label axis under a protocol."""
+    own = {"severity": list(rules.severities), "category": list(rules.categories)}
+    return {name: [each.value for each in values] for name, values in _ENUMS.items()} | own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,8 +172,7 @@ def _matches(text: str, where: Where) -> str:
 class _Reader:
     def __init__(self, file: str, rules: Protocol) -> None:
         self._file = file
-        self._vocabulary = {name: [each.value for each in values] for name, values in _ENUMS.items()}
-        self._vocabulary |= {"severity": list(rules.severities), "category": list(rules.categories)}
+        self._vocabulary = axis_values(rules)
         self._first: dict[tuple[str, str], Where] = {}
         self.labels: dict[tuple[str, str], dict[str, str]] = {}
 

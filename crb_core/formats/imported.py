@@ -18,6 +18,7 @@ from crb_core.finding import CandidateFinding
 from crb_core.formats.checked import Problems
 from crb_core.formats.strict_json import field_path
 from crb_core.matching import Classification
+from crb_core.usage import LARGEST_FIGURE
 
 __all__ = [
     "AGENT_NAME",
@@ -215,11 +216,11 @@ class JsonFile:
         return value
 
     def number(self, value: Any, *parts: str | int) -> float | None:
-        """A finite number of at least 0."""
+        """A number from 0 to ``LARGEST_FIGURE``."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             self.wrong(f"this must be a number, not {kind_of(value)}", *parts)
             return None
-        if value < 0 or value > 1e300:
+        if not 0 <= value <= LARGEST_FIGURE:
             self.wrong("this number must be at least 0 and not absurdly large", *parts)
             return None
         return float(value)

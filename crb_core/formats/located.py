@@ -44,7 +44,8 @@ class Places:
         if message is None:
             return None
         if path is None:
-            self.file.odd("finding without a place", "it names no file, so it can match no golden finding", *at)
+            unplaced = "it names no file, so it matches no golden finding where the protocol compares files"
+            self.file.odd("finding without a place", unplaced, *at)
             start = end = None
         else:
             relative = self.relative(path)

@@ -27,7 +27,7 @@ from crb_core.formats.imported import (
 )
 from crb_core.formats.located import Places
 
-__all__ = ["REVIEW_FORMATS", "ReviewFormat", "read_review_files"]
+__all__ = ["REVIEW_FORMATS", "OwnedFile", "ReviewFormat", "owned_files", "read_review_files"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,9 @@ REVIEW_FORMATS: Mapping[str, ReviewFormat] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class _Owned:
+class OwnedFile:
+    """A file with the reviewer and the pull request that it is of."""
+
     path: Path
     agent: str
     key: str
@@ -98,7 +100,7 @@ def read_review_files(
     """
     known = REVIEW_FORMATS[format_name]
     check_agent(agent)
-    owned = _owned(known, path, keys, pull_request, agent)
+    owned = owned_files(known, path, keys, pull_request, agent)
     problems, irregularities = Problems(), Irregularities()
     reviews = []
     for each in owned:
@@ -128,9 +130,10 @@ def read_review_files(
     )
 
 
-def _owned(
+def owned_files(
     known: ReviewFormat, path: Path, keys: Sequence[str], pull_request: str | None, agent: str | None
-) -> list[_Owned]:
+) -> list[OwnedFile]:
+    """The files of a path in their order; InputError where one does not say whose it is."""
     if not path.is_dir():
         if not path.exists():
             raise InputError("the file does not exist", where=Where(file=str(path)), remedy="Check the path")
@@ -148,14 +151,14 @@ def _owned(
                 where=place,
                 remedy="Give --pr KEY; `crb corpus show NAME` lists the keys",
             )
-        return [_Owned(path, agent, require_keys(keys, key, place))]
+        return [OwnedFile(path, agent, require_keys(keys, key, place))]
     if pull_request is not None:
         raise InputError(
             "--pr names one pull request, but the path is a folder",
             where=Where(file=str(path)),
             remedy="Name one file, or leave --pr out and name the files after their pull requests",
         )
-    owned: dict[tuple[str, str], _Owned] = {}
+    owned: dict[tuple[str, str], OwnedFile] = {}
     for each in sorted(path.rglob("*")):
         if not each.is_file() or not each.name.endswith(known.suffixes):
             continue
@@ -183,7 +186,7 @@ def _owned(
                 where=Where(file=str(each)),
                 remedy="Keep one of them",
             )
-        owned[reviewer, key] = _Owned(each, reviewer, key)
+        owned[reviewer, key] = OwnedFile(each, reviewer, key)
     if not owned:
         raise InputError(
             f"the folder holds no file of {known.title}",

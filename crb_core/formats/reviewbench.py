@@ -43,6 +43,8 @@ _MANIFEST_FIELDS = {
     "lines_removed",
     "files_changed",
 }
+#: Subsets by name, and where they lie beside the manifest; the test corpus was once called showcase (seed A 3.2).
+_SUBSETS = {"test": "test/test.json", "showcase": "showcase/manifest.json"}
 _TRAIT_FIELDS = ("language", "repo_size_kb", "lines_added", "lines_removed", "files_changed")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]$")
 _SETTING = re.compile(r"^\s*([^=\s][^=]*?)\s*=\s*(.*?)\s*$")
@@ -127,7 +129,8 @@ def is_reviewbench(folder: Path) -> bool:
 def corpus_files(folder: Path) -> tuple[Path, ...]:
     """The files that a corpus in this layout is read from, as far as they exist."""
     manifest = _manifest(folder)
-    files = [manifest, *sorted((folder / "golden").glob("*.json")), manifest.parent / "test" / "test.json"]
+    files = [manifest, *sorted((folder / "golden").glob("*.json"))]
+    files += [manifest.parent / path for path in _SUBSETS.values()]
     return tuple(path for path in files if path.is_file())
 
 
@@ -199,7 +202,11 @@ def read_reviewbench_text(folder: Path, problems: Problems, *, protocol: str = P
         folder=folder,
         manifest=manifest,
         entries=tuple(entries),
-        subsets=_subsets(manifest.parent / "test" / "test.json", set(seen), problems),
+        subsets={
+            name: members
+            for name, path in _SUBSETS.items()
+            if (members := _subset(name, manifest.parent / path, set(seen), problems)) is not None
+        },
         irregularities=tuple(irregularities),
         protocol=protocol,
     )
@@ -294,14 +301,16 @@ def _golden(
     )
 
 
-def _subsets(path: Path, keys: set[str], problems: Problems) -> dict[str, tuple[str, ...]]:
-    """The subset ``test``, where the corpus has one: an array of manifest entries."""
+def _subset(name: str, path: Path, keys: set[str], problems: Problems) -> tuple[str, ...] | None:
+    """The keys of a subset, an array of manifest entries; None where the corpus has none of that name."""
     if not path.is_file():
-        return {}
+        return None
     raw = problems.json(path)
+    if raw is None:
+        return None
     if not isinstance(raw, list):
-        problems.add("the test subset must be an array of pull requests", file=path)
-        return {}
+        problems.add(f"the {name} subset must be an array of pull requests", file=path)
+        return None
     members = []
     for place, item in enumerate(raw):
         try:
@@ -312,7 +321,7 @@ def _subsets(path: Path, keys: set[str], problems: Problems) -> dict[str, tuple[
             problems.add("the manifest does not list this pull request", file=path, field=f"[{place}]")
         else:
             members.append(key)
-    return {"test": tuple(dict.fromkeys(members))}
+    return tuple(dict.fromkeys(members))
 
 
 def _producers(entries: tuple[CorpusEntry, ...]) -> tuple[Producer, ...]:

@@ -140,6 +140,9 @@ class _Reviews:
         self.files: list[Path] = []
         self._corpus = corpus
         self._entries = {entry.pull_request.key: entry for entry in corpus.entries}
+        self._by_number: dict[tuple[str | None, int | None], list[CorpusEntry]] = {}
+        for entry in corpus.entries:
+            self._by_number.setdefault((entry.pull_request.repo, entry.pull_request.number), []).append(entry)
         self._values: dict[Path, Any] = {}
 
     def _load(self, file: JsonFile) -> Any:
@@ -197,29 +200,29 @@ class _Reviews:
         head = file.text(pr.get("head"), "pr", "head")
         if len(self.problems.found) > before:
             return None
-        for entry in self._entries.values():
-            known = entry.pull_request
-            if (known.repo, known.number) != (repo, number):
-                continue
-            for name, stated, expected in (
-                ("head", head, known.recorded_head),
-                ("base", pr.get("base"), known.recorded_base),
-            ):
-                if stated is not None and stated != expected:
-                    file.wrong(
-                        f"the review is of {name} {shown(stated)}, the corpus has {shown(expected)}",
-                        "pr",
-                        name,
-                        remedy="Import the corpus that was reviewed",
-                    )
-                    return None
-            return entry
-        file.wrong(
-            f"the corpus {self._corpus.name} has no pull request {shown(repo)} number {number}",
-            "pr",
-            remedy=f"`crb corpus show {self._corpus.name}` lists its pull requests",
-        )
-        return None
+        # One pull request can be there at several heads.
+        known = self._by_number.get((repo, number), [])
+        entry = next((each for each in known if each.pull_request.recorded_head == head), known[0] if known else None)
+        if entry is None:
+            file.wrong(
+                f"the corpus {self._corpus.name} has no pull request {shown(repo)} number {number}",
+                "pr",
+                remedy=f"`crb corpus show {self._corpus.name}` lists its pull requests",
+            )
+            return None
+        for name, stated, expected in (
+            ("head", head, entry.pull_request.recorded_head),
+            ("base", pr.get("base"), entry.pull_request.recorded_base),
+        ):
+            if stated is not None and stated != expected:
+                file.wrong(
+                    f"the review is of {name} {shown(stated)}, the corpus has {shown(expected)}",
+                    "pr",
+                    name,
+                    remedy="Import the corpus that was reviewed",
+                )
+                return None
+        return entry
 
     def _add_run(self, file: JsonFile, document: Mapping[str, Any], review: _Review, is_first: bool) -> None:
         """Outcome, times and usage; those of the first file count, later ones are kept and reported."""

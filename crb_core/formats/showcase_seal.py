@@ -12,11 +12,11 @@ from crb_core.errors import InputError, Where
 from crb_core.finding import LABEL_AXES
 from crb_core.formats.recordings import Reference
 
-__all__ = ["json_text", "sealed_golden", "sealed_reference", "sealed_settings"]
+__all__ = ["BY_HAND", "json_text", "sealed_golden", "sealed_reference", "sealed_settings"]
 
 SEALED_FIELDS = ("base", "head", "lines_added", "lines_removed", "files_changed")
 #: Producers whose findings were labelled while writing the corpus, by hand.
-_BY_HAND = ("authors:", "tool:")
+BY_HAND = ("authors:", "human:", "tool:")
 _ASSIGNMENT = re.compile(rf"^({'|'.join(SEALED_FIELDS)})\s*=")
 
 
@@ -66,7 +66,7 @@ def json_text(value: Any) -> str:
 
 
 def _with_provenance(finding: dict[str, Any]) -> dict[str, Any]:
-    if not str(finding["producer"]).startswith(_BY_HAND):
+    if not str(finding["producer"]).startswith(BY_HAND):
         return finding
     stated = finding.get("provenance", {})
     axes = {axis: stated.get(axis, "human") for axis in LABEL_AXES if finding.get(axis) is not None}

@@ -205,7 +205,9 @@ class _Timeline:
             case "last_reopened":
                 return self._last({"reopened"}, lambda _: True)
         edits = []
-        for number, item in enumerate(self._review.get("body_edits") or ()):
+        recorded = self._review.get("body_edits")
+        listed = [] if recorded is None else self._file.array(recorded, *self._at, "body_edits") or []
+        for number, item in enumerate(listed):
             edit = self._file.object(item, *self._at, "body_edits", number)
             if edit is not None and _login(edit.get("editor")) in self._bots:
                 edits.append(self._time(edit.get("edited_at"), "body_edits", number, "edited_at"))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def workbook(tables: Iterable[Table]) -> tuple[bytes, Written]:
     """A workbook with one sheet a table, header row frozen.
 
     Text that looks like a formula is stored as text with the quote prefix, so it is no formula after editing either.
-    Numbers keep the 16 digits that XlsxWriter writes. InputError where a table has more rows than a sheet can hold.
+    Numbers keep all their digits, as in CSV and JSON. InputError where a table has more rows than a sheet can hold.
     """
     import xlsxwriter  # type: ignore[import-untyped]
 
@@ -63,7 +64,7 @@ def workbook(tables: Iterable[Table]) -> tuple[bytes, Written]:
     quoted = book.add_format({"quote_prefix": True})
     used: set[str] = set()
     for table in tables:
-        sheet = book.add_worksheet(_sheet_name(table.name, used))
+        sheet = book.add_worksheet(_sheet_name(table.name, used), worksheet_class=_exact_worksheet())
         sheet.freeze_panes(1, 0)
         for column, name in enumerate(table.columns):
             sheet.write_string(0, column, _fitting(name)[0], bold)
@@ -77,6 +78,22 @@ def workbook(tables: Iterable[Table]) -> tuple[bytes, Written]:
             rows += 1
     book.close()
     return target.getvalue(), Written(rows=rows, cut=cut)
+
+
+@cache
+def _exact_worksheet() -> Any:
+    """A worksheet that writes numbers in Python's shortest exact form; XlsxWriter's own rounds to 16 digits."""
+    from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]
+
+    class ExactWorksheet(Worksheet):  # type: ignore[misc]
+        def _xml_number_element(self, number: float, attributes: Sequence[tuple[str, Any]] = ()) -> None:
+            attributes = [(name, self._escape_attributes(value)) for name, value in attributes]
+            named = "".join(f' {name}="{value}"' for name, value in attributes)
+            # A number of NumPy's says its type when it is asked for its own form.
+            text = float.__repr__(number) if isinstance(number, float) else str(number)
+            self.fh.write(f"<c{named}><v>{text}</v></c>")
+
+    return ExactWorksheet
 
 
 def _write(sheet: Any, row: int, column: int, value: Cell, quoted: Any) -> bool:

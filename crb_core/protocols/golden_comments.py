@@ -25,6 +25,7 @@ __all__ = [
     "CATEGORIES",
     "DEFAULT_PROFILE",
     "PROFILES",
+    "RECORDED_LISTS",
     "SEVERITIES",
     "CompatibleScore",
     "Counts",
@@ -223,6 +224,10 @@ def score(
         subset=subset,
         settings={"profile": profile, "dedup": dedup_groups is not None},
     )
+
+
+#: What a recorded evaluation calls its three lists (facts C1).
+RECORDED_LISTS = ("true_positives", "false_positives", "false_negatives")
 
 
 @dataclass(frozen=True)

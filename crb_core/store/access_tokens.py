@@ -18,7 +18,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, select, update
 
 from crb_core.clock import utc_now
-from crb_core.errors import InputError
+from crb_core.errors import InputError, UsageError
 from crb_core.store.operation_log import record_operation
 from crb_core.store.operations import COMMAND_LINE, FARM
 from crb_core.store.tables import AccessTokenRow, core
@@ -79,14 +79,14 @@ def create_token(
 ) -> tuple[AccessToken, str]:
     """A new token and its secret, which nobody can read again. InputError for a name that is odd or not new."""
     if not NAME.fullmatch(name):
-        raise InputError(
+        raise UsageError(
             f"The name {name!r} is none for a token",
             remedy="Begin with a letter or digit; letters, digits and . _ @ - may follow, 64 in all",
         )
     if name.lower() in {COMMAND_LINE, FARM}:
         raise InputError(f"The name {name} stands for somebody else in the log of operations", remedy="Choose another")
     if role not in list(Role):
-        raise InputError(f"There is no role {role!r}", remedy=f"The roles are {' and '.join(Role)}")
+        raise UsageError(f"There is no role {role!r}", remedy=f"The roles are {' and '.join(Role)}")
     if name.lower() in {each.lower() for each in connection.execute(select(tokens.c.name)).scalars()}:
         raise InputError(
             f"There is, or was, a token named {name}",
@@ -146,7 +146,7 @@ def expiry_after(duration: str, now: datetime | None = None) -> str:
     found = re.fullmatch(r"([0-9]{1,6})([mhd])", duration.strip())
     length = timedelta() if found is None else timedelta(**{_UNITS[found[2]]: int(found[1])})
     if not timedelta() < length <= timedelta(days=MAX_DAYS):
-        raise InputError(
+        raise UsageError(
             f"The duration {duration!r} is none that a token can have",
             remedy=f"Give minutes, hours or days, such as 90m, 12h or 30d, and at most {MAX_DAYS}d",
         )

@@ -164,13 +164,14 @@ def load_board(
 
 
 def judge_json(judge: StoredJudge) -> dict[str, Any]:
-    """The judge, whose votes a council counts, and its calibration; None where it was not calibrated."""
+    """The judge, whose votes a council counts, its calibration (None without one), and its stale prompts."""
     return {
         "name": judge.name,
         "fingerprint": judge.judge_id,
         "classifies": judge.classifies,
         "council": list(judge.council) or None,
         "calibration": judge.calibration,
+        "stale": list(judge.stale),
     }
 
 

@@ -18,7 +18,7 @@ from crb_core.protocols.golden_comments import DEFAULT_PROFILE
 from crb_core.store.comment_results import load_comment_trials, scorable_pull_requests
 from crb_core.store.pull_request_diffs import PullRequestDiffs
 from crb_core.store.pull_request_dimensions import stored_dimensions
-from crb_core.store.results import StoredJudge, SweepResults
+from crb_core.store.results import StoredJudge, SweepResults, oversubscribed_builds
 from crb_core.store.session import Store
 from crb_core.strata import EVERYTHING, Subset, check_producers
 
@@ -81,8 +81,10 @@ class LoadedComments:
         by_build: Mapping[str, Sequence[CommentTrial]],
         keys: Sequence[str],
         dimensions: KnownDimensions,
+        oversubscribed: frozenset[str],
     ) -> None:
         self.results = results
+        self.oversubscribed = oversubscribed
         #: By key of the sweep's pull requests what is known of each.
         self.dimensions = dimensions
         self._by_build = by_build
@@ -102,7 +104,17 @@ class LoadedComments:
                 by_build,
                 scorable_pull_requests(connection, sweep_id),
                 stored_dimensions(connection, sweep_id, diffs),
+                oversubscribed_builds(connection, sweep_id),
             )
+
+    def golden_categories(self) -> dict[tuple[str, int], str]:
+        """By (pull request, position) the categories of golden comments that only judgments record."""
+        return {
+            (trial.pull_request, position): category
+            for trials in self._by_build.values()
+            for trial in trials
+            for position, category in trial.golden_categories.items()
+        }
 
     def rows(self, options: Options, bootstrap: Bootstrap | None = None) -> tuple[CommentRow, ...]:
         """The rows; ``bootstrap`` adds intervals and letters to the strict ones."""
@@ -137,6 +149,8 @@ class LoadedComments:
             dedup=options.dedup,
             subset=options.subset,
             allow_partial=options.partial,
+            answer_key_at=self.results.imported_at,
+            oversubscribed=self.oversubscribed,
             bootstrap=bootstrap,
         )
 
@@ -160,6 +174,7 @@ def board_json(
 ) -> dict[str, Any]:
     """``crb.leaderboard/1`` of this protocol: the rows of every judge, each naming its judge."""
     results = loaded.results
+    sampled = [len(row.sample.keys) for _, rows in boards for row in rows if row.sample is not None]
     return {
         "format": "crb.leaderboard/1",
         "sweep": results.sweep_name,
@@ -176,13 +191,14 @@ def board_json(
         "dimensions": options.pull_requests.to_json(),
         "dimensions_computed": loaded.dimensions.computed_counts(options.pull_requests.dimensions),
         "sort": "f",
-        "uncertainty": None if options.compatible else Bootstrap().to_json(),
+        "uncertainty": None if options.compatible else Bootstrap().to_json(max(sampled, default=0)),
         "judges": [
             {
                 "name": judge.name,
                 "fingerprint": judge.judge_id,
                 "classifies": judge.classifies,
                 "calibration": judge.calibration,
+                "stale": list(judge.stale),
             }
             for judge, _ in boards
         ],

@@ -7,7 +7,6 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from crb_core.comment_rows import CommentTrial
-from crb_core.protocols.golden_comments import RecordedLists
 from crb_core.rows import Trial
 from crb_core.store.results import StoredJudge, SweepResults, TrialResult, load_results
 from crb_core.store.reviews import Reviews
@@ -29,8 +28,6 @@ judgments = core(JudgmentRow)
 pull_requests = core(PullRequestRow)
 sweeps = core(SweepRow)
 trials = core(TrialRow)
-
-_LISTS = ("true_positives", "false_positives", "false_negatives")
 
 
 def load_comment_trials(
@@ -60,7 +57,7 @@ def load_comment_trials(
         .where(mine, correspondences.c.probability.is_not(None))
     ):
         probabilities.setdefault(row.trial_id, {})[row.candidate, row.golden] = row.probability
-    reviews = Reviews(connection, sweep_id, trials.c.sweep_id == sweep_id, results.builds)
+    reviews = Reviews(connection, sweep_id, trials.c.sweep_id == sweep_id)
     by_build: dict[str, list[CommentTrial]] = {build.build_id: [] for build in results.builds}
     for trial in results.trials:
         by_build[trial.build_id].append(
@@ -68,7 +65,7 @@ def load_comment_trials(
                 trial,
                 documents.get(trial.trial_id, {}),
                 probabilities.get(trial.trial_id, {}),
-                reviews.of_trial(trial.trial_id, trial.build_id),
+                reviews.of_trial(trial.trial_id),
             )
         )
     return results, by_build
@@ -93,21 +90,12 @@ def _trial(
     probabilities: dict[tuple[int, int], float],
     review: dict[str, Any],
 ) -> CommentTrial:
-    record = document.get("recorded")
-    recorded = None
-    if trial.judged is not None and isinstance(record, dict) and all(name in record for name in _LISTS):
-        recorded = RecordedLists(*(record[name] for name in _LISTS))
-    return CommentTrial(
+    return CommentTrial.of_document(
+        document,
+        judged=trial.judged,
         pull_request=trial.pull_request,
         round=trial.round,
-        judged=trial.judged,
         problem=trial.problem,
-        unscorable=document.get("unscorable"),
-        dedup_groups=document.get("dedup_groups", ()),
-        match_unrecorded=frozenset(document.get("match_unrecorded", ())),
-        golden_unjudged=frozenset(document.get("golden_unjudged", ())),
-        golden_categories={int(place): name for place, name in document.get("golden_categories", {}).items()},
-        recorded=recorded,
         probabilities=probabilities,
         review=Trial(
             pull_request=trial.pull_request,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, select
@@ -16,6 +17,7 @@ from crb_core.bootstrap import Bootstrap
 from crb_core.comparison import Strata, check_comparable, paired, pull_request_values
 from crb_core.finding import GoldenFinding, TpFp
 from crb_core.protocols import protocol_named
+from crb_core.protocols.golden_comments import profile_subset
 from crb_core.rows import RANKINGS, Row
 from crb_core.stability import stability
 from crb_core.store.boards import LoadedBoard
@@ -23,9 +25,9 @@ from crb_core.store.comment_boards import LoadedComments
 from crb_core.store.judge_comparison import judge_scores
 from crb_core.store.results import StoredJudge
 from crb_core.store.session import Store
-from crb_core.store.sweep_rows import AnyRow, RowOptions, SweepRows, sample_of_row, sweep_rows
+from crb_core.store.sweep_rows import AnyRow, RowOptions, SweepRows, sample_of_row, sweep_rows, usage_of
 from crb_core.store.tables import CorrespondenceRow, GoldenRow, JudgmentRow, PullRequestRow, TrialRow, core
-from crb_core.usage import token_problem, usage_summary
+from crb_core.usage import token_problem
 
 __all__ = ["FORMAT", "comparison_json", "only_found", "side_by_side"]
 
@@ -73,8 +75,10 @@ def comparison_json(
         if isinstance(loaded, LoadedBoard):
             found = only_found(about, loaded.about.golden, loaded.about.covered(used), used, options)
         else:
-            golden = _golden(connection, about.pull_requests, about.sweep_id)
-            found = only_found(about, golden, _covered(connection, about, used), used, options)
+            golden = _with_categories(_golden(connection, about.pull_requests, about.sweep_id), loaded)
+            inside = options.subset & profile_subset(about.counting["profile"])
+            counted = replace(options, subset=inside)
+            found = only_found(about, golden, _covered(connection, about, used), used, counted)
     return {
         "format": FORMAT,
         **about.to_json(),
@@ -86,7 +90,7 @@ def comparison_json(
         "metrics": list(about.metrics),
         "headline": headline,
         "builds": [_build(row, about, options) for row in rows],
-        "uncertainty": made.to_json(),
+        "uncertainty": made.to_json(max(pair["comparisons"][0]["pull_requests"] for pair in pairs)),
         "pairs": pairs,
         "pull_requests": [
             {"key": key, "builds": {build: values[build].get(key) for build in builds}}
@@ -154,8 +158,8 @@ def _strata(about: SweepRows, builds: Sequence[str]) -> Strata:
 
 
 def _tokens(one: AnyRow, other: AnyRow) -> dict[str, Any]:
-    """Mean tokens of a scored review, and why they cannot be compared (seed B, *What a token total counts*)."""
-    used = [usage_summary([trial.usage for trial in row.trials if trial.scored]) for row in (one, other)]
+    """Mean tokens of a scored review of the averaged rounds, and why they cannot be compared (seed B)."""
+    used = [usage_of(row).usage for row in (one, other)]
     problem = token_problem(*used)
     left, right = (summary.metrics["total_tokens"].mean for summary in used)
     return {"one": left, "other": right, "comparable": problem is None, "reason": problem}
@@ -257,6 +261,24 @@ def only_found(
                 }
             )
     return counts | {"only": [{"build": build, "findings": found} for build, found in only.items()]}
+
+
+def _with_categories(
+    golden: Mapping[str, Sequence[GoldenFinding]], loaded: LoadedComments
+) -> dict[str, list[GoldenFinding]]:
+    """The golden comments with the categories that only judgments record, as rows count them."""
+    known = loaded.golden_categories()
+
+    def whole(key: str, position: int, finding: GoldenFinding) -> GoldenFinding:
+        category = known.get((key, position))
+        if category is None or finding.label.category is not None:
+            return finding
+        return finding.model_copy(update={"label": finding.label.model_copy(update={"category": category})})
+
+    return {
+        key: [whole(key, position, finding) for position, finding in enumerate(findings)]
+        for key, findings in golden.items()
+    }
 
 
 def _golden(connection: Connection, keys: Sequence[str], sweep_id: str) -> dict[str, list[GoldenFinding]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,6 +32,8 @@ __all__ = [
 ]
 
 FORMAT = "crb.judge/1"
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 classifications = core(ClassificationRow)
 correspondences = core(CorrespondenceRow)
@@ -91,8 +94,9 @@ def models_of(description: Mapping[str, Any]) -> dict[str, str]:
         for role in ("matcher", "classifier")
         if isinstance(description.get(role), Mapping) and "model" in description[role]
     }
-    if isinstance(description.get("model"), str):
-        found["matcher"] = description["model"][:12]
+    model = description.get("model")
+    if isinstance(model, str):
+        found["matcher"] = model[:12] if _DIGEST.fullmatch(model) else model
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
-from crb_core.agent import AgentBuild
+from crb_core.agent import AgentBuild, Outcome
 from crb_core.clock import utc_now
 from crb_core.errors import InputError
 from crb_core.finding import CandidateFinding, GoldenFinding
@@ -17,6 +17,7 @@ from crb_core.pull_request import PullRequest
 from crb_core.store.steps import TakenStep, add_step, close
 from crb_core.store.tables import (
     AgentBuildRow,
+    AttemptRow,
     CandidateRow,
     ClassificationRow,
     CorpusRow,
@@ -40,11 +41,13 @@ __all__ = [
     "finish_classify",
     "finish_match",
     "finish_score",
+    "load_dedup_groups",
     "load_judged",
     "load_trial",
     "save_candidates",
 ]
 
+attempts = core(AttemptRow)
 candidates_table = core(CandidateRow)
 classifications_table = core(ClassificationRow)
 correspondences_table = core(CorrespondenceRow)
@@ -70,6 +73,8 @@ _TRIAL = (
         sweeps.c.snapshot_source,
         corpora.c.protocol,
         corpora.c.name.label("corpus_name"),
+        corpora.c.document["source"].as_string().label("corpus_source"),
+        corpora.c.document["source_template"].as_string().label("corpus_template"),
     )
     .join(pull_requests, pull_requests.c.id == trials.c.pull_request_id)
     .join(builds, builds.c.id == trials.c.build_id)
@@ -98,6 +103,9 @@ _JUDGES = (
     .where(sweep_judges.c.sweep_id == bindparam("sweep"), sweep_judges.c.build_id == bindparam("build"))
     .order_by(sweep_judges.c.position)
 )
+_REVIEW_SOURCE = select(attempts.c.source).where(
+    attempts.c.trial_id == bindparam("trial"), attempts.c.outcome == Outcome.SUCCEEDED.value
+)
 _JUDGMENT = select(judgments.c.id).where(
     judgments.c.trial_id == bindparam("trial"), judgments.c.judge_id == bindparam("judge")
 )
@@ -122,7 +130,7 @@ _ADD_SCORE = insert(scores)
 
 @dataclass(frozen=True, kw_only=True)
 class TrialContext:
-    """What a worker has to know of a trial."""
+    """What a worker has to know of a trial. ``snapshot_source`` is its sweep's, or its corpus's where that has none."""
 
     trial_id: int
     sweep_id: str
@@ -138,6 +146,10 @@ class TrialContext:
 def load_trial(connection: Connection, trial_id: int) -> TrialContext:
     """The context of a trial."""
     row = connection.execute(_TRIAL, {"trial": trial_id}).one()
+    source = row.snapshot_source
+    if source["kind"] == "none" and row.corpus_source is not None:
+        # Imported reviews need no repository until a judge reads it, and the corpus may have learned later where it is.
+        source = {"kind": row.corpus_source, "template": row.corpus_template}
     return TrialContext(
         trial_id=trial_id,
         sweep_id=row.sweep_id,
@@ -146,7 +158,7 @@ def load_trial(connection: Connection, trial_id: int) -> TrialContext:
         pull_request=PullRequest.model_validate(row.pull_request),
         build=AgentBuild.model_validate(row.build),
         protocol=row.protocol,
-        snapshot_source=row.snapshot_source,
+        snapshot_source=source,
         corpus_name=row.corpus_name,
     )
 
@@ -207,10 +219,25 @@ def load_judged(connection: Connection, trial_id: int, judge_id: str) -> JudgedP
     )
 
 
+def load_dedup_groups(connection: Connection, trial_id: int) -> list[list[int]] | None:
+    """The groups of candidates that say the same, as they were imported with the review; None without any."""
+    source: Any = connection.execute(_REVIEW_SOURCE, {"trial": trial_id}).scalar_one_or_none()
+    groups = source.get("dedup_groups") if isinstance(source, dict) else None
+    return groups or None
+
+
 def finish_match(
-    connection: Connection, step: TakenStep, correspondences: Sequence[Correspondence], *, next_stage: Stage
+    connection: Connection,
+    step: TakenStep,
+    correspondences: Sequence[Correspondence],
+    *,
+    next_stage: Stage,
+    document: dict[str, Any] | None = None,
 ) -> bool:
-    """Store a judge's correspondences and insert the next step. False: the result is late, nothing was written."""
+    """Store a judge's correspondences and insert the next step. False: the result is late, nothing was written.
+
+    ``document`` is what else decides the judgment's numbers, as an import has it: ``dedup_groups``.
+    """
     if not close(connection, step, StepState.DONE):
         return False
     judgment_id = _judgment_id(connection, step.trial_id, step.judge_id)
@@ -233,7 +260,8 @@ def finish_match(
     ]
     if rows:
         connection.execute(insert(correspondences_table), rows)
-    connection.execute(_NOTE, {"of": judgment_id, "matched_at": utc_now()})
+    more = {} if document is None else {"document": document}
+    connection.execute(_NOTE, {"of": judgment_id, "matched_at": utc_now(), **more})
     add_step(connection, after=step, stage=next_stage, judge_id=step.judge_id)
     return True
 
@@ -297,7 +325,10 @@ def _correspondences(connection: Connection, judgment_id: int | None) -> tuple[C
         Correspondence(
             candidate=candidate,
             golden=tuple(row.golden for row in rows),
-            probabilities=tuple(row.probability for row in rows) if rows[0].probability is not None else None,
+            # An imported judge may give one only to some of a candidate's matches; the record has them all or none.
+            probabilities=None
+            if any(row.probability is None for row in rows)
+            else tuple(row.probability for row in rows),
             reasoning=rows[0].reasoning,
         )
         for candidate, rows in grouped.items()

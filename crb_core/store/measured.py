@@ -111,6 +111,17 @@ class StoredSweep:
         reduced = fingerprint({"corpus": self.corpus_fingerprint, "left_out_producer": producer})
         return self._measured(self._arrays(lambda name: name == producer), reduced)
 
+    def relabelled(self, golden: Mapping[str, tuple[GoldenFinding, ...]], corpus_fingerprint: str) -> Measured:
+        """What leaderboards would be computed from if the same golden findings had the labels of ``golden``.
+
+        InputError where a judge labelled a candidate that under these labels claims a golden finding.
+        """
+        groups = sorted({(build, number) for build, number, _ in self._rows.places.values()})
+        recipe = recipe_named(self.protocol)
+        arrays = GrowingArrays(lambda leave_out: _builder(recipe, groups, golden, leave_out)).arrays(self._judged)
+        assert arrays is not None
+        return self._measured(arrays, corpus_fingerprint)
+
     def exclusion(self, prefixes: Sequence[str]) -> Exclusion:
         """What leaving producers out removes; InputError if a prefix matches none."""
         return exclusion(self.golden, prefixes)
@@ -140,6 +151,8 @@ class StoredSweep:
             arrays=arrays,
             answer_key_at=self.imported_at,
             pull_requests=self.planned,
+            is_whole_corpus=corpus_fingerprint == self.corpus_fingerprint
+            and len(self.planned) == self.corpus_pull_requests,
         )
 
     def _entry(self, build: AgentBuild, corpus_fingerprint: str) -> Entry:
@@ -347,13 +360,13 @@ def _trials(
         number
         for number in rows.places
         if (before := rows.trials.get(number)) is None
-        or states.get(number, (None, False)) != (before.started_at, before.succeeded)
+        or states.get(number, (None, False, 0)) != (before.started_at, before.succeeded, len(before.failed))
     }
     only = in_scope & trials.c.id.in_(sorted(fresh)) if len(fresh) <= _FEW else in_scope
-    reviews = Reviews(connection, sweep_id, only, rows.builds.values()) if fresh else None
+    reviews = Reviews(connection, sweep_id, only) if fresh else None
     problems = trial_problems(connection, sweep_id, judge_id)
     found = {}
-    for number, (build, round_number, key) in rows.places.items():
+    for number, (_, round_number, key) in rows.places.items():
         is_scored = number in judged
         problem = None if is_scored else problems.get(number, "not finished yet")
         before = rows.trials.get(number)
@@ -363,7 +376,7 @@ def _trials(
                 round=round_number,
                 scored=is_scored,
                 problem=problem,
-                **reviews.of_trial(number, build),
+                **reviews.of_trial(number),
             )
         else:
             assert before is not None

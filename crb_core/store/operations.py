@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, select, update
 
-from crb_core.errors import InputError
+from crb_core.errors import InputError, UsageError
 from crb_core.settings import MAX_SLOTS
 from crb_core.store.operation_log import NOTHING, Operation, list_operations, record_operation, storable_text
 from crb_core.store.retries import Refused, RetryStep
@@ -230,10 +230,12 @@ def set_limits(
     priority: int | Keep = KEEP,
     weight: float | Keep = KEEP,
     concurrency: int | Keep | None = KEEP,
+    max_cost_usd: float | Keep | None = KEEP,
 ) -> Operation:
-    """Change a sweep's priority, weight or concurrency, or one agent's concurrency in it, also while it runs.
+    """Change a sweep's priority, weight, concurrency or limit of cost, or one agent's concurrency, also while it runs.
 
-    ``concurrency`` counts reviews at once; None takes the limit away. InputError for a value out of range.
+    ``concurrency`` counts reviews at once, ``max_cost_usd`` is what the judges' calls may reach by list price; None
+    takes either limit away. InputError for a value out of range.
     """
     row = find_sweep(connection, sweep)
     wanted: dict[str, Any] = {}
@@ -243,15 +245,17 @@ def set_limits(
         wanted["weight"] = _weight(weight)
     if concurrency is not KEEP:
         wanted["concurrency"] = None if concurrency is None else _concurrency(concurrency)
+    if max_cost_usd is not KEEP:
+        wanted["max_cost_usd"] = None if max_cost_usd is None else _amount(max_cost_usd)
     if not wanted:
-        raise InputError("No limit is named", remedy="Give --priority, --weight or --concurrency")
+        raise InputError("No limit is named", remedy="Give --priority, --weight, --concurrency or --max-cost")
     if agent is None:
         before = {name: getattr(row, name) for name in wanted}
         _set(connection, sweeps, sweeps.c.id == row.id, wanted)
         return record_operation(connection, "set limits", actor, row, before=before, after=wanted)
     if set(wanted) != {"concurrency"}:
         raise InputError(
-            "Priority and weight belong to a sweep, not to an agent in it", remedy="Give them without --agent"
+            "Priority, weight and cost belong to a sweep, not to an agent in it", remedy="Give them without --agent"
         )
     mine = (sweep_builds.c.sweep_id == row.id) & sweep_builds.c.build_id.in_(builds_of_agent(connection, row, agent))
     values = connection.execute(select(sweep_builds.c.concurrency).where(mine)).scalars().all()
@@ -341,7 +345,7 @@ def _set(connection: Connection, table: Table, where: Any, values: dict[str, Any
 
 def _whole(what: str, value: int, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise InputError(f"The {what} {value!r} is not a whole number from {least} to {most}")
+        raise UsageError(f"The {what} {value!r} is not a whole number from {least} to {most}")
     return value
 
 
@@ -353,8 +357,14 @@ def _concurrency(value: int) -> int:
     return _whole("concurrency", value, 1, MAX_CONCURRENCY)
 
 
+def _amount(usd: Any) -> float:
+    if not isinstance(usd, int | float) or isinstance(usd, bool) or not 0 <= usd < math.inf:
+        raise UsageError(f"The limit of cost is {usd!r}; it is an amount in USD from 0")
+    return float(usd)
+
+
 def _weight(value: float) -> float:
     least, most = WEIGHTS
     if isinstance(value, bool) or not math.isfinite(value) or not least <= value <= most:
-        raise InputError(f"The weight {value!r} is not a number from {least} to {most:.0f}")
+        raise UsageError(f"The weight {value!r} is not a number from {least} to {most:.0f}")
     return float(value)

@@ -13,6 +13,7 @@ from crb_core.errors import InputError
 from crb_core.finding import CandidateFinding, GoldenFinding, Label
 from crb_core.matching import Classification, Correspondence, JudgedPullRequest
 from crb_core.store.calibrations import calibration_of
+from crb_core.store.judge_versions import stale_prompts
 from crb_core.store.reviews import read_attempts
 from crb_core.store.tables import (
     AgentBuildRow,
@@ -74,6 +75,11 @@ class StoredJudge:
     calibration: dict[str, Any] | None = None
 
     @property
+    def stale(self) -> tuple[str, ...]:
+        """Names of its prompts, the guidelines among them, that are other ones in this installation (seed A 5.3)."""
+        return tuple(each.name for each in stale_prompts(self.document.get("description", {})) if each.is_stale)
+
+    @property
     def council(self) -> tuple[str, ...]:
         """Fingerprints of the judges that vote in a council; empty for every other judge."""
         description = self.document.get("description", {})
@@ -116,6 +122,8 @@ class SweepResults:
     judge: StoredJudge
     builds: tuple[AgentBuild, ...]
     trials: tuple[TrialResult, ...]
+    #: When the answer key was there.
+    imported_at: str
 
 
 def sweep_judges(connection: Connection, sweep_id: str) -> list[StoredJudge]:
@@ -144,7 +152,13 @@ def sweep_judges(connection: Connection, sweep_id: str) -> list[StoredJudge]:
 def load_results(connection: Connection, sweep_id: str, judge: StoredJudge) -> SweepResults:
     """All trials of the builds that ``judge`` judges in a sweep."""
     sweep = connection.execute(
-        select(sweeps.c.name, corpora.c.name.label("corpus"), corpora.c.fingerprint, corpora.c.protocol)
+        select(
+            sweeps.c.name,
+            corpora.c.name.label("corpus"),
+            corpora.c.fingerprint,
+            corpora.c.protocol,
+            corpora.c.imported_at,
+        )
         .join(corpora, corpora.c.id == sweeps.c.corpus_id)
         .where(sweeps.c.id == sweep_id)
     ).one()
@@ -165,7 +179,7 @@ def load_results(connection: Connection, sweep_id: str, judge: StoredJudge) -> S
     ).all()
     golden = _golden(connection, {row.pull_request_id for row in trial_rows})
     found = _candidates(connection, in_scope)
-    succeeded, started = read_attempts(connection, in_scope)
+    attempted = read_attempts(connection, in_scope)
     judged = {
         row.trial_id: row
         for row in connection.execute(
@@ -180,7 +194,7 @@ def load_results(connection: Connection, sweep_id: str, judge: StoredJudge) -> S
     for row in trial_rows:
         judgment = judged.get(row.id)
         is_scored = judgment is not None and judgment.scored_at is not None
-        attempt = succeeded.get(row.id)
+        attempt = attempted.succeeded.get(row.id)
         results.append(
             TrialResult(
                 trial_id=row.id,
@@ -201,7 +215,7 @@ def load_results(connection: Connection, sweep_id: str, judge: StoredJudge) -> S
                 if is_scored
                 else None,
                 problem=None if is_scored else problems.get(row.id, "not finished yet"),
-                started_at=started.get(row.id),
+                started_at=attempted.started.get(row.id),
             )
         )
     return SweepResults(
@@ -214,6 +228,7 @@ def load_results(connection: Connection, sweep_id: str, judge: StoredJudge) -> S
         judge=judge,
         builds=tuple(AgentBuild.model_validate(document) for document in build_rows),
         trials=tuple(results),
+        imported_at=sweep.imported_at,
     )
 
 

@@ -15,6 +15,7 @@ from sqlalchemy.exc import (
     DBAPIError,
     IntegrityError,
     InterfaceError,
+    InternalError,
     NoSuchModuleError,
     OperationalError,
 )
@@ -26,10 +27,13 @@ __all__ = ["Store", "open_store"]
 
 BUSY_TIMEOUT_SECONDS = 30
 
-#: Of a PostgreSQL server: how long it may take to connect, and how long a connection may be cut off (a machine that was
-#: switched off, a firewall that forgot it) before whoever waits on it is told. The kernel's own patience is two hours.
+#: Of a PostgreSQL server: how long each of its addresses may take to connect, and how long a connection may be cut off
+#: (a firewall that forgot it) before whoever waits on it is told, although the server answers others. The kernel's own
+#: patience is two hours. What silence costs is in silence.py.
 CONNECT_TIMEOUT_SECONDS = 5
 CUT_OFF_SECONDS = 20
+#: A process that is stopped, or cut off, in the middle of a write transaction keeps its locks no longer than this.
+IDLE_WRITER_SECONDS = 30
 _SERVER_PATIENCE = {
     "connect_timeout": CONNECT_TIMEOUT_SECONDS,
     "keepalives": 1,
@@ -87,6 +91,8 @@ class Store:
             self.engine.connect().execution_options(crb_begin="BEGIN IMMEDIATE") as connection,
             connection.begin(),
         ):
+            if not self.is_sqlite:
+                connection.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = '{IDLE_WRITER_SECONDS}s'")
             yield connection
 
     def close(self) -> None:
@@ -101,7 +107,7 @@ class Store:
                 f"The store {self.url} does not answer: no connection became free in time",
                 remedy="Check that the store's server runs and is not overloaded",
             ) from error
-        except (OperationalError, InterfaceError) as error:
+        except (OperationalError, InterfaceError, InternalError) as error:
             cause = str(error.orig).strip().splitlines()[0]
             if cause.startswith(("no such table", "no such column")):
                 raise StoreError(
@@ -170,16 +176,30 @@ def _engine(url: str) -> Engine:
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite":
         patience = {name: value for name, value in _SERVER_PATIENCE.items() if name not in parsed.query}
-        return create_engine(url, pool_pre_ping=True, pool_size=10, max_overflow=40, connect_args=patience)
-    if parsed.database and parsed.database != ":memory:":
-        folder = Path(parsed.database).parent
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(
-                f"The folder {folder} cannot be made: {error.strerror}",
-                remedy="Set CRB_HOME to a folder that can be written",
-            ) from error
+        engine = create_engine(url, pool_pre_ping=True, pool_size=10, max_overflow=40, connect_args=patience)
+        if engine.dialect.driver == "psycopg":
+            from crb_core.store.silence import Server
+
+            server = Server()
+
+            @event.listens_for(engine, "do_connect")
+            def _connect(_dialect: Any, _record: Any, arguments: Any, parameters: Any) -> Any:
+                return server.connect(*arguments, **parameters)
+
+        return engine
+    if not parsed.database or parsed.database == ":memory:":
+        raise StoreError(
+            f"The store {parsed.render_as_string(hide_password=True)} would be forgotten when its process ends",
+            remedy="Name a file in CRB_STORE_URL, such as sqlite:////srv/crb/crb.sqlite",
+        )
+    folder = Path(parsed.database).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"The folder {folder} cannot be made: {error.strerror}",
+            remedy="Set CRB_HOME to a folder that can be written",
+        ) from error
     engine = create_engine(
         url,
         pool_size=64,

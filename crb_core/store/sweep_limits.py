@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, case, func, select
 
+from crb_core.store.judge_calls import spending
 from crb_core.store.sweeps import find_sweep
 from crb_core.store.tables import AgentBuildRow, Stage, StepRow, StepState, SweepBuildRow, SweepState, WorkerRow, core
 from crb_core.store.texts import by_characters
@@ -33,13 +34,19 @@ class BuildLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepLimits:
-    """A sweep. ``state`` is active, paused or cancelled; ``concurrency`` counts its reviews at once."""
+    """A sweep. ``state`` is active, paused or cancelled; ``concurrency`` counts its reviews at once.
+
+    ``max_cost_usd`` is what its judges' calls may reach by list price, ``spent_usd`` what they have, with what calls
+    without a known price could have cost.
+    """
 
     state: str
     paused_reason: str | None
     priority: int
     weight: float
     concurrency: int | None
+    max_cost_usd: float | None
+    spent_usd: float
     builds: tuple[BuildLimits, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -55,12 +62,15 @@ def read_limits(connection: Connection, sweep_id: str) -> SweepLimits:
         .where(sweep_builds.c.sweep_id == row.id)
         .order_by(by_characters(builds.c.agent), builds.c.id)
     )
+    spent = spending(connection, row.id)
     return SweepLimits(
         state=row.state,
         paused_reason=row.paused_reason,
         priority=row.priority,
         weight=row.weight,
         concurrency=row.concurrency,
+        max_cost_usd=row.max_cost_usd,
+        spent_usd=spent.known_usd + spent.lost_usd,
         builds=tuple(
             BuildLimits(
                 agent=build.agent,

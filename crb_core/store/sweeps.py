@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from sqlalchemy import Connection, func, insert, literal, select, update
 
 from crb_core.agent import AgentBuild
 from crb_core.clock import utc_now
-from crb_core.errors import InputError
+from crb_core.errors import InputError, UsageError, Where
 from crb_core.store.tables import (
     AgentBuildRow,
     JudgeRow,
@@ -100,6 +101,16 @@ def save_build(connection: Connection, build: AgentBuild) -> str:
     return build.build_id
 
 
+def _check_name(name: str) -> None:
+    """Of a new sweep: it is an argument of commands, a part of addresses and a cell of tables."""
+    if not re.fullmatch(r"[^\W_][\w .:+@-]{0,63}", name) or not is_storable(name) or name != name.strip():
+        raise UsageError(
+            f"{name[:80]!r} is no usable name for a sweep",
+            where=Where(field="--name"),
+            remedy="Use up to 64 letters, digits, blanks and . : + @ - _, a letter or digit first",
+        )
+
+
 def plan_sweep(connection: Connection, plan: SweepPlan) -> tuple[str, int]:
     """Write the rows of a sweep and return (sweep id, trials that are new).
 
@@ -108,6 +119,7 @@ def plan_sweep(connection: Connection, plan: SweepPlan) -> tuple[str, int]:
     """
     row = connection.execute(select(sweeps).where(sweeps.c.name == plan.name)).one_or_none()
     if row is None:
+        _check_name(plan.name)
         sweep_id = "s-" + secrets.token_hex(4)
         connection.execute(
             insert(sweeps).values(
@@ -178,7 +190,8 @@ def find_sweep(connection: Connection, reference: str) -> Any:
             select(sweeps).where(is_id | (sweeps.c.name == reference)).order_by(is_id.desc()).limit(1)
         ).one_or_none()
     if row is None:
-        raise InputError(f"There is no sweep named {reference}", remedy="`crb sweep list` shows the stored ones")
+        named = reference or "''"
+        raise InputError(f"There is no sweep named {named}", remedy="`crb sweep list` shows the stored ones")
     return row
 
 

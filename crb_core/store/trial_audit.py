@@ -17,6 +17,7 @@ from crb_core.diff import DiffIndex
 from crb_core.errors import CrbError, InputError
 from crb_core.evidence import EvidenceStore
 from crb_core.evidence_state import read_blob
+from crb_core.finding import Label
 from crb_core.formats.strict_json import load_json
 from crb_core.identity import TrialIdentity
 from crb_core.pull_request import PullRequest
@@ -25,6 +26,7 @@ from crb_core.store.tables import (
     AgentBuildRow,
     AttemptRow,
     CandidateRow,
+    ClassificationRow,
     CorpusRow,
     ImportRow,
     JudgeCallRow,
@@ -39,6 +41,8 @@ from crb_core.store.tables import (
     core,
 )
 from crb_core.store.texts import by_characters
+from crb_core.store.trial_matches import matches_of_trial
+from crb_core.store.trials import MAX_NUMBER
 
 __all__ = ["artifacts", "trial_document", "trial_record"]
 
@@ -48,6 +52,7 @@ attempts = core(AttemptRow)
 builds = core(AgentBuildRow)
 calls = core(JudgeCallRow)
 candidates = core(CandidateRow)
+classifications = core(ClassificationRow)
 corpora = core(CorpusRow)
 imports = core(ImportRow)
 judges = core(JudgeRow)
@@ -76,9 +81,13 @@ def trial_document(connection: Connection, evidence: EvidenceStore, trial_id: in
 def trial_record(connection: Connection, trial_id: int) -> dict[str, Any] | None:
     """A trial with identity, steps, attempts, usage, findings, judgments and calls; None where there is none.
 
+    ``matches`` of a judgment are all pairs that its judge matched, and which of them claim (``trial_matches``);
+    ``labels`` are what its judge said of candidates that claim no golden finding, with its reasons.
     ``rows`` are the identities of the leaderboard rows that it belongs to, one a judge. ``usage`` is what the attempt
     that succeeded reported, with the models it counts and the SHA-256 of the evidence for a charge.
     """
+    if not 0 < trial_id <= MAX_NUMBER:
+        return None
     row = connection.execute(
         select(
             trials.c.id,
@@ -122,7 +131,7 @@ def trial_record(connection: Connection, trial_id: int) -> dict[str, Any] | None
         .order_by(steps.c.id),
     )
     review = next((step for step in of_steps if step["stage"] == Stage.REVIEW.value), None)
-    judged = _judgments(connection, trial_id)
+    judged = _judgments(connection, trial_id, row.protocol)
     return {
         "trial": row.id,
         "sweep": row.sweep,
@@ -143,7 +152,7 @@ def trial_record(connection: Connection, trial_id: int) -> dict[str, Any] | None
         "rows": [_row_identity(identity, row, each) for each in judged],
         "steps": of_steps,
         "attempts": made,
-        "usage": _usage(connection, row, build),
+        "usage": _usage(connection, row),
         "findings": _rows(
             connection,
             _columns(candidates, {"trial_id"}).where(candidates.c.trial_id == trial_id).order_by(candidates.c.position),
@@ -226,10 +235,12 @@ def _row_identity(identity: TrialIdentity, row: Any, judged: Mapping[str, Any]) 
     }
 
 
-def _judgments(connection: Connection, trial_id: int) -> list[dict[str, Any]]:
-    return _rows(
+def _judgments(connection: Connection, trial_id: int, protocol: str) -> list[dict[str, Any]]:
+    """Each judge's judgment with its raw matches and the labels that it gave, by the candidate's position."""
+    found = _rows(
         connection,
         select(
+            judgments.c.id,
             judges.c.name.label("judge"),
             judges.c.id.label("judge_id"),
             judgments.c.matched_at,
@@ -240,13 +251,27 @@ def _judgments(connection: Connection, trial_id: int) -> list[dict[str, Any]]:
         .where(judgments.c.trial_id == trial_id)
         .order_by(by_characters(judges.c.name), judges.c.id),
     )
+    labels: dict[int, list[dict[str, Any]]] = {each["id"]: [] for each in found}
+    for row in connection.execute(
+        select(classifications)
+        .where(classifications.c.judgment_id.in_(list(labels)))
+        .order_by(classifications.c.judgment_id, classifications.c.candidate)
+    ):
+        label = Label.model_validate(row.document).model_dump(mode="json")
+        labels[row.judgment_id].append({"candidate": row.candidate, **label})
+    matches = matches_of_trial(connection, trial_id, protocol)
+    return [
+        {name: value for name, value in each.items() if name != "id"}
+        | {"matches": matches.get(each["id"], []), "labels": labels[each["id"]]}
+        for each in found
+    ]
 
 
-def _usage(connection: Connection, row: Any, build: AgentBuild) -> dict[str, Any] | None:
+def _usage(connection: Connection, row: Any) -> dict[str, Any] | None:
     """The usage record of the successful attempt; ``problem`` says what is wrong with one that cannot be counted."""
-    reviews = Reviews(connection, row.sweep_id, trials.c.id == row.id, [build])
+    reviews = Reviews(connection, row.sweep_id, trials.c.id == row.id)
     try:
-        usage = reviews.of_trial(row.id, build.build_id)["usage"]
+        usage = reviews.of_trial(row.id)["usage"]
     except InputError as error:
         return {"problem": str(error)}
     return None if usage is None else usage.model_dump(mode="json") | {"problem": None}

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, false, func, select
 
+from crb_core.store.sweeps import find_sweep
 from crb_core.store.tables import (
     AgentBuildRow,
     AttemptRow,
@@ -21,7 +22,7 @@ from crb_core.store.tables import (
 )
 from crb_core.store.texts import is_storable
 
-__all__ = ["TrialFilter", "list_trials"]
+__all__ = ["MAX_NUMBER", "TrialFilter", "list_trials"]
 
 attempts = core(AttemptRow)
 builds = core(AgentBuildRow)
@@ -57,7 +58,7 @@ class TrialFilter:
 def list_trials(connection: Connection, wanted: TrialFilter) -> list[dict[str, Any]]:
     """One record a trial: ids, agent, pull request, round, state of its review, attempts, last outcome, review_ms.
 
-    ``open_steps`` counts its steps that wait or run.
+    ``open_steps`` counts its steps that wait or run. InputError where the wanted sweep is not there.
     """
     open_steps = (
         select(func.count())
@@ -97,10 +98,10 @@ def list_trials(connection: Connection, wanted: TrialFilter) -> list[dict[str, A
     if wanted.trial_ids:
         # A number that no column can hold is the number of no trial.
         query = query.where(trials.c.id.in_([number for number in wanted.trial_ids if 0 < number <= MAX_NUMBER]))
-    if not all(is_storable(text) for text in (wanted.sweep, wanted.agent, wanted.pull_request) if text is not None):
-        return []
     if wanted.sweep is not None:
-        query = query.where((sweeps.c.name == wanted.sweep) | (sweeps.c.id == wanted.sweep))
+        query = query.where(sweeps.c.id == find_sweep(connection, wanted.sweep).id)
+    if not all(is_storable(text) for text in (wanted.agent, wanted.pull_request) if text is not None):
+        return []
     if wanted.agent is not None:
         query = query.where(builds.c.agent == wanted.agent)
     if wanted.pull_request is not None:

@@ -19,6 +19,7 @@ from crb_core.store import open_store
 from crb_core.store.corpora import find_corpus, load_corpus, save_corpus
 from crb_worker.judge.dedup import duplicate_groups
 from tests.crb_cli.commands import Commands
+from tests.crb_cli.judge_worker import broker_of_a_farm, judge_what_is_ready
 
 commands = Commands(app)
 run = commands.run
@@ -117,7 +118,36 @@ def test_candidates_of_one_review(tmp_path: Path) -> None:
     run("corpus", "import", "golden-comments", str(root), "--name", "shop")
     said = run("sweep", "import", "golden-comments", str(root), "--corpus", "shop", "--name", "shops")
     assert "stale dedup group" not in said
-    assert "already there" in refused("judge", "dedup", str(root), "--out", str(root / "results"))
+
+
+def test_only_what_is_missing_is_grouped(tmp_path: Path) -> None:
+    """Seed C, step 2.5: one tool, incremental, or all anew; groups of other candidates are refused, not kept."""
+    root = benchmark(tmp_path / "data")
+    candidates = root / "results" / "one" / "candidates.json"
+    found = json.loads(candidates.read_text())
+    found[URL]["b"] = [{"text": AGAIN}, {"text": OTHER}]
+    candidates.write_text(json.dumps(found), encoding="utf-8")
+    target = tmp_path / "out" / "one" / "dedup_groups.json"
+    command = ("judge", "dedup", str(root), "--out", str(tmp_path / "out"), "--json")
+
+    def counts(*more: str) -> tuple[int, int]:
+        printed = json.loads(run(*command, *more))
+        return printed["reviews"], printed["kept"]
+
+    assert counts("--agent", "b") == (1, 0)
+    assert json.loads(target.read_text()) == {URL: {"b": [[0], [1]]}}
+    assert counts() == (1, 1)
+    whole = {URL: {"a": [[0, 2], [1]], "b": [[0], [1]]}}
+    assert json.loads(target.read_text()) == whole
+    assert counts() == (0, 2)
+    for stale in ([[0, 2]], [[0], [1], [2], [3]], [[0], [1], [1], [2]], [[0, True], [2]], "x"):
+        target.write_text(json.dumps({URL: {"a": stale}}), encoding="utf-8")
+        assert "are not of its 3 candidates" in refused(*command)
+    assert counts("--force", "--agent", "a") == (1, 0)
+    assert json.loads(target.read_text())[URL]["a"] == whole[URL]["a"]
+    assert "no review by 'nobody'" in refused(*command, "--agent", "nobody")
+    target.write_text("[]", encoding="utf-8")
+    assert "does not map" in refused(*command)
 
 
 def test_no_candidates(tmp_path: Path) -> None:
@@ -175,3 +205,60 @@ def test_one_direction_is_not_enough(corpus: Corpus) -> None:
     assert duplicate_groups(OneWay(), "ledger-41", goldens, protocol="reviewbench") == ()
     assert duplicate_groups(OneWay(), "ledger-41", (*goldens, goldens[1]), protocol="reviewbench") == ((1, 3),)
     assert duplicate_groups(OneWay(), "ledger-41", goldens[:1], protocol="reviewbench") == ()
+
+
+def test_groups_count_for_every_judge_of_the_review(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seed C, step 2.5: a judge that crb runs charges one false positive a group, as the imported one does."""
+    root = benchmark(tmp_path / "data")
+    run("judge", "dedup", str(root), "--out", str(root / "results"))
+    run("corpus", "import", "golden-comments", str(root), "--name", "shop")
+    run("sweep", "import", "golden-comments", str(root), "--corpus", "shop", "--name", "shops")
+    with broker_of_a_farm(tmp_path / "broker") as url:
+        with monkeypatch.context() as patch:
+            patch.setenv("CRB_BROKER_URL", url)
+            run("judge", "run", "shops", "--judge", "offline:threshold=0.999", "--json")
+        judge_what_is_ready(monkeypatch, url)
+    # Three of four candidates are one issue; the fourth is made up from an evaluation and in no group.
+    for options, fp in (((), 3), (("--no-dedup",), 4)):
+        board = json.loads(run("leaderboard", "shops", "--profile", "none", "--judge", "offline", *options, "--json"))
+        assert [(row["tp"], row["fp"], row["reviews_with_dedup_groups"]) for row in board["rows"]] == [(0, fp, 1)]
+    said = run("leaderboard", "shops", "--profile", "none", "--judge", "offline")
+    assert "dedup on (1 reviews have groups)" in said
+    with closing(sqlite3.connect(home / "crb.sqlite")) as connection:
+        (score,) = connection.execute(
+            "SELECT score.document FROM score JOIN judgment ON judgment.id = score.judgment_id JOIN judge "
+            "ON judge.id = judgment.judge_id WHERE judge.name = 'offline'"
+        ).fetchone()
+    assert json.loads(score)["micro"]["overall"]["fp"] == 3
+    assert "judge offline: precision 0.000, recall undefined (profile core)" in run("trial", "show", "1")
+    run("export", "sweep", "shops", "--out", str(tmp_path / "shops.tar"))
+    run("verify", str(tmp_path / "shops.tar"))
+
+
+def test_a_new_tool_s_summary_repeats_its_comments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seed C, *Deduplicates*: an imported review that says it twice is charged once, and the record says by whom."""
+    root = benchmark(tmp_path / "data")
+    run("corpus", "import", "golden-comments", str(root), "--name", "shop")
+    key = json.loads(run("corpus", "show", "shop", "--json"))["pull_requests"][0]["key"]
+    comments = [{"path": "cart.py", "line": 7, "body": AGAIN}, {"body": AGAIN}, {"path": "user.py", "body": OTHER}]
+    (tmp_path / "new.json").write_text(json.dumps(comments), encoding="utf-8")
+    command = ("sweep", "import", "github-review-comments", str(tmp_path / "new.json"), "--pr", key, "--agent", "new")
+    given = (*command, "--corpus", "shop", "--name", "news", "--dedup", "offline", "--json")
+    found = json.loads(run(*given))
+    assert (found["dedup"]["judge"], found["dedup"]["reviews"], found["dedup"]["repeated"]) == ("offline", 1, 1)
+    assert json.loads(run(*given))["new_reviews"] == 0
+    source = json.loads(run("trial", "show", "1", "--json"))["attempts"][0]["source"]
+    assert source["dedup_groups"] == [[0, 1], [2]]
+    assert source["dedup"] == f"offline {found['dedup']['fingerprint']}"
+    with broker_of_a_farm(tmp_path / "broker") as url:
+        with monkeypatch.context() as patch:
+            patch.setenv("CRB_BROKER_URL", url)
+            run("judge", "run", "news", "--judge", "offline:threshold=0.999", "--json")
+        judge_what_is_ready(monkeypatch, url)
+    for options, fp in (((), 2), (("--no-dedup",), 3)):
+        (row,) = json.loads(run("leaderboard", "news", "--profile", "none", *options, "--json"))["rows"]
+        assert (row["tp"], row["fp"]) == (0, fp)
+    showcase = (*command[:4], "--pr", "ledger-41", "--agent", "new", "--corpus", "showcase", "--name", "other")
+    assert "the protocol reviewbench has no dedup groups" in refused(*showcase, "--dedup", "offline")

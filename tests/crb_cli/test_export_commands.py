@@ -140,6 +140,15 @@ def test_reviewbench_files(tmp_path: Path) -> None:
     ]
     results = json.loads((tmp_path / "alpha" / "round-1" / "results.json").read_text())
     assert results["micro"]["overall"]["golden_covered_count"] == 3
+    assert results["crb"]["failed_attempts"]["attempts"] == 0
+    run("reviewbench", SWEEP, "--out", str(tmp_path), "--agent", "beta")
+    used = [
+        json.loads((tmp_path / "beta" / f"round-{number}" / "results.json").read_text())["crb"]["failed_attempts"]
+        for number in (1, 2, 3)
+    ]
+    # A review that timed out said nothing of what it used: that is not known, not 0.
+    assert sorted((each["attempts"], each["reported"]) for each in used) == [(0, 0), (0, 0), (1, 0)]
+    assert {each["total"]["cost_usd"] for each in used} == {None}
 
 
 def test_review_counts(tmp_path: Path) -> None:

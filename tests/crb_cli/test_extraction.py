@@ -126,7 +126,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_candidates_in_the_benchmarks_form(folder: Path, tmp_path: Path) -> None:
-    """What is written is read back by the importer, and a file is never overwritten."""
+    """What is written is read back by the importer, and a second run keeps what is there."""
     command = ("judge", "extract", str(folder), "--out", str(folder / "results"), "--name", "mine", "--fake-model")
     found = json.loads(run(*command, "--json"))
     assert (found["reviews"], found["general_comments"], found["findings"]) == (2, 2, 3)
@@ -140,14 +140,47 @@ def test_candidates_in_the_benchmarks_form(folder: Path, tmp_path: Path) -> None
     assert written[URL]["alpha"][1]["source"]["comment"]["body"] == GENERAL
     # Comments are taken apart even where an extraction is there already.
     assert [each["text"] for each in written[URL]["beta"]] == ["Hm."]
-    with pytest.raises(InputError, match="already there"):
-        CliRunner().invoke(app, [*command], catch_exceptions=False)
+    before = Path(found["file"]).read_bytes()
+    again = json.loads(run(*command, "--json"))
+    assert (again["reviews"], again["kept"], again["left"]) == (0, 2, 0)
+    assert Path(found["file"]).read_bytes() == before
     run("corpus", "import", "golden-comments", str(folder), "--name", "shop")
     again = json.loads(
         run("sweep", "import", "golden-comments", str(folder), "--corpus", "shop", "--name", "s", "--json")
     )
     assert again["candidates"] == 4
     assert json.loads(run(*command[:-2], "other", "--fake-model", "--json"))["findings"] == 3
+
+
+def test_one_tool_after_the_other(folder: Path, tmp_path: Path) -> None:
+    """Seed C, step 2: one tool, a limit, only what is missing, all of it anew; unknown tools are refused by name."""
+    command = ("judge", "extract", str(folder), "--out", str(folder / "results"), "--name", "mine", "--fake-model")
+    first = json.loads(run(*command, "--agent", "beta", "--json"))
+    path = Path(first["file"])
+    assert (first["reviews"], first["kept"], first["left"]) == (1, 0, 0)
+    assert set(json.loads(path.read_text())[URL]) == {"beta"}
+    second = json.loads(run(*command, "--limit", "1", "--json"))
+    assert (second["reviews"], second["kept"], second["left"]) == (1, 1, 0)
+    whole = json.loads(path.read_text())
+    assert set(whole[URL]) == {"alpha", "beta"}
+    path.write_text(json.dumps({URL: whole[URL] | {"beta": []}}), encoding="utf-8")
+    anew = json.loads(run(*command, "--force", "--limit", "2", "--json"))
+    assert (anew["reviews"], json.loads(path.read_text())) == (2, whole)
+    limited = json.loads(run(*command[:-2], "few", "--fake-model", "--limit", "1", "--json"))
+    assert (limited["reviews"], limited["left"]) == (1, 1)
+    with pytest.raises(InputError, match=r"no review by 'nobody'.*alpha, beta"):
+        CliRunner().invoke(app, [*command, "--agent", "nobody"], catch_exceptions=False)
+
+
+@pytest.mark.parametrize("source", ["extracted", {"kind": "general comment", "extraction": "model-x 123"}, None])
+def test_extractions_are_not_mixed(folder: Path, source: Any) -> None:
+    """A file that holds what another model, or the public tool, extracted is not extended."""
+    target = folder / "results" / "mine" / "candidates.json"
+    target.parent.mkdir()
+    target.write_text(json.dumps({URL: {"beta": [{"text": "Hm.", "source": source}]}}), encoding="utf-8")
+    command = ["judge", "extract", str(folder), "--out", str(folder / "results"), "--name", "mine", "--fake-model"]
+    with pytest.raises(InputError, match="made by another extraction"):
+        CliRunner().invoke(app, command, catch_exceptions=False)
 
 
 def test_nothing_to_extract(folder: Path) -> None:

@@ -20,12 +20,17 @@ from tests.crb_core.store.planned import plan
 workers = core(WorkerRow)
 
 
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    """A store with the rows of three workers: one beats, one was killed, one was killed with a step in its hands."""
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.docker)])
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """A store of each kind with three workers: one beats, one was killed, one was killed with a step in its hands."""
     monkeypatch.setenv("CRB_HOME", str(tmp_path))
     monkeypatch.setenv("CRB_LEASE_SECONDS", "1")
-    opened = open_store(f"sqlite:///{tmp_path / 'crb.sqlite'}")
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path / 'crb.sqlite'}"
+    else:
+        url = request.getfixturevalue("postgres_store_url")
+        monkeypatch.setenv("CRB_STORE_URL", url)
+    opened = open_store(url)
     with opened.write() as connection:
         for name in ("beating", "dead", "holding"):
             register_worker(connection, name, host="h", pid=1, slots={"review": 1})

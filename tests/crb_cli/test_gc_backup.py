@@ -98,7 +98,7 @@ def test_what_a_judge_asked_and_nobody_can_read_keeps_all_evidence(tmp_path: Pat
 def test_arguments_that_cannot_be(home: Path, arguments: tuple[str, str], sentence: str) -> None:
     """One sentence, no traceback, nothing done."""
     done = crb("gc", *arguments, home=home)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -193,6 +193,21 @@ def test_golden_comments_are_compared(crb: Crb, benchmark: Path) -> None:
     assert shared["pairs"][0]["tokens"]["reason"] == "no review reported tokens"
 
 
+@pytest.mark.parametrize(("profile", "golden"), [("strict", 2), ("core", 3), ("all", 4), ("none", 5)])
+def test_what_only_one_finds_is_counted_inside_the_profile(
+    crb: Crb, benchmark: Path, profile: str, golden: int
+) -> None:
+    """As tp + fn of a row: a golden comment that no metric of the comparison counts is no finding in it either."""
+    _import(crb, benchmark)
+    (row,) = [
+        each for each in crb.json("leaderboard", "published", "--profile", profile)["rows"] if each["agent"] == "alpha"
+    ]
+    found = crb.json("leaderboard", "compare", "alpha", "beta", "--profile", profile)["found_by"]
+    assert found["golden_tp"] == golden == row["tp"] + row["fn"]
+    only = {each["build"]: len(each["findings"]) for each in found["only"]}
+    assert only[row["build"]] + found["all"] == row["tp"]
+
+
 def test_golden_comments_have_distributions_and_usage(crb: Crb, benchmark: Path) -> None:
     """Of each trial's metrics; times and tokens where they were measured, else absent with the reason."""
     _import(crb, benchmark)
@@ -228,33 +243,34 @@ def test_golden_comments_have_no_ablation(crb: Crb, benchmark: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "status", "sentence"),
     [
-        (("leaderboard", "published", "--beta", "4"), "takes 0.5 to 3"),
-        (("leaderboard", "published", "--profile", "most"), "there is no profile 'most'"),
-        (("leaderboard", "published", "--compatible", "--profile", "all"), "--compatible counts as the public tool"),
-        (("leaderboard", "published", "--protocol", "reviewbench"), "is of the protocol golden-comments"),
-        (("leaderboard", "--protocol", "answer-key"), "The store has no sweep of the protocol answer-key"),
-        (("leaderboard", "published", "--judge", "nobody"), "no judgments of nobody"),
-        (("leaderboard", "published", "--severity", "blocker"), "'blocker' is not a severity"),
-        (("corpus", "import", "zip", ".", "--name", "x"), "there is no format 'zip'"),
-        (("corpus", "import", "golden-comments", "nowhere", "--name", "x"), "there is no such folder"),
-        (("corpus", "import", "golden-comments", ".", "--name", "../x"), "is no usable name"),
-        (("corpus", "show", "nothing"), "There is no corpus named nothing"),
-        (("sweep", "import", "sarif", "x.sarif", "--corpus", "widgets", "--name", "s"), "the file does not exist"),
+        (("leaderboard", "published", "--beta", "4"), 2, "takes 0.5 to 3"),
+        (("leaderboard", "published", "--profile", "most"), 1, "there is no profile 'most'"),
+        (("leaderboard", "published", "--compatible", "--profile", "all"), 1, "--compatible counts as the public tool"),
+        (("leaderboard", "published", "--protocol", "reviewbench"), 1, "is of the protocol golden-comments"),
+        (("leaderboard", "--protocol", "answer-key"), 1, "The store has no sweep of the protocol answer-key"),
+        (("leaderboard", "published", "--judge", "nobody"), 1, "no judgments of nobody"),
+        (("leaderboard", "published", "--severity", "blocker"), 1, "'blocker' is not a severity"),
+        (("corpus", "import", "zip", ".", "--name", "x"), 2, "there is no format 'zip'"),
+        (("corpus", "import", "golden-comments", "nowhere", "--name", "x"), 1, "there is no such folder"),
+        (("corpus", "import", "golden-comments", ".", "--name", "../x"), 2, "is no usable name"),
+        (("corpus", "show", "nothing"), 1, "There is no corpus named nothing"),
+        (("sweep", "import", "sarif", "x.sarif", "--corpus", "widgets", "--name", "s"), 1, "the file does not exist"),
         (
             ("sweep", "import", "golden-comments", "benchmark", "--corpus", "widgets", "--name", "s", "--pr", "k"),
+            2,
             "--pr means nothing",
         ),
     ],
 )
 def test_wrong_arguments_end_with_a_sentence(
-    crb: Crb, benchmark: Path, arguments: tuple[str, ...], sentence: str
+    crb: Crb, benchmark: Path, arguments: tuple[str, ...], status: int, sentence: str
 ) -> None:
-    """Exit code 1, one sentence, no traceback."""
+    """Exit code 2 where the command line is wrong, else 1; one sentence, no traceback."""
     _import(crb, benchmark)
     code, _, err = crb(*arguments)
-    assert code == 1
+    assert code == status
     assert sentence in err
     assert "Traceback" not in err
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from crb_cli.main import app
 from crb_core.errors import UnavailableError
 from crb_core.formats.judge_request import parts_of
-from crb_worker.judge.loopback import AnthropicServer, ReadingModel
+from crb_worker.judge.loopback import AnthropicServer, Fault, ReadingModel
 from tests.crb_cli.commands import Commands
 from tests.crb_cli.judge_worker import broker_of_a_farm, judge_what_is_ready
 
@@ -143,6 +143,29 @@ def test_a_limit_of_cost_is_an_amount(home: Path, command: list[str], usd: str) 
         assert connection.execute("SELECT count(*) FROM judge WHERE name LIKE 'hybrid%'").fetchone() == (0,)
 
 
+@pytest.mark.parametrize("spec", ["claude:model=claude-of-tomorrow", "hybrid:model=claude-of-tomorrow"])
+def test_a_limit_of_cost_needs_a_price(home: Path, monkeypatch: pytest.MonkeyPatch, spec: str) -> None:
+    """A model that the price table lacks is refused before a judge is added or a limit is kept; one may be taken away.
+
+    A limit that the sweep has already counts as well, and what stands against it is shown.
+    """
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key")
+    command = ("judge", "run", "shops", "--judge", "offline", "--judge", spec)
+    wanted = "claude-of-tomorrow is not in the table of prices (list price "
+    assert wanted in refused(*command, "--max-cost", "3")
+    assert "at most" not in run("sweep", "show", "shops")
+    run("sweep", "set", "shops", "--max-cost", "0.5")
+    assert "$0.0000 of at most $0.50 used, by list price" in run("sweep", "show", "shops")
+    assert wanted in refused(*command)
+    assert read("sweep", "set", "shops", "--max-cost", "none")["after"] == {"max_cost_usd": None}
+    assert "at most" not in run("sweep", "show", "shops")
+    with closing(sqlite3.connect(home / "crb.sqlite")) as connection:
+        assert connection.execute("SELECT name FROM judge").fetchall() == [("strict",)]
+    for wrong in ("-1", "inf", "nan", "much"):
+        result = CliRunner().invoke(app, ["sweep", "set", "shops", f"--max-cost={wrong}"])
+        assert result.exit_code != 0
+
+
 def made_older(home: Path, judge_id: str) -> None:
     """As if an earlier version with another model had made the judgments of a judge."""
     with closing(sqlite3.connect(home / "crb.sqlite")) as connection, connection:
@@ -187,6 +210,21 @@ def test_the_leaderboard_shows_the_calibration(home: Path, judged: Judged) -> No
     (judge,) = read("leaderboard", "shops", "--judge", "offline")["judges"]
     assert judge["calibration"]["reference"] == "showcase"
     assert judge["calibration"]["judges"]["people"]["n"] > 100
+
+
+def test_the_leaderboard_says_that_its_judge_is_stale(home: Path, model: AnthropicServer, judged: Judged) -> None:
+    """A judge whose prompts were changed after it judged is marked beside its numbers, with their names (A 5.3)."""
+    (added,) = judged("run", "shops", "--judge", "claude")["judges"]
+    command = ("leaderboard", "shops", "--judge", added["fingerprint"])
+    assert "stale" not in run(*command)
+    assert [each["stale"] for each in read(*command)["judges"]] == [[]]
+    with closing(sqlite3.connect(home / "crb.sqlite")) as connection, connection:
+        (text,) = connection.execute("SELECT document FROM judge WHERE id = ?", (added["fingerprint"],)).fetchone()
+        document = json.loads(text)
+        document["description"]["prompts"]["matcher"]["sha256"] = "0" * 64
+        connection.execute("UPDATE judge SET document = ? WHERE id = ?", (json.dumps(document), added["fingerprint"]))
+    assert "uncalibrated, stale: matcher)" in " ".join(run(*command).split())
+    assert [each["stale"] for each in read(*command)["judges"]] == [["matcher"]]
 
 
 @pytest.fixture
@@ -250,6 +288,24 @@ def test_a_preview_shows_what_changes(home: Path, model: AnthropicServer, judged
         assert "no number of judgments" in refused("judge", "rejudge", "shops", "--preview", wrong)
 
 
+def test_judging_anew_says_again_what_failed(
+    home: Path, model: AnthropicServer, judged: Judged, broker_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second time nothing is new, and the judgment that is still missing is not passed over."""
+    (added,) = judged("run", "shops", "--judge", "claude")["judges"]
+    made_older(home, added["fingerprint"])
+    with closing(sqlite3.connect(home / "crb.sqlite")) as connection, connection:
+        connection.execute("DELETE FROM judge_call")
+    with AnthropicServer(lambda _: Fault(400, message="no credit"), api_key="loopback") as server:
+        monkeypatch.setenv("CRB_JUDGE_BASE_URL", server.base_url)
+        assert judged("rejudge", "shops")["new_judgments"] == 1
+    monkeypatch.setenv("CRB_BROKER_URL", broker_url)
+    result = CliRunner().invoke(app, ["judge", "rejudge", "shops"])
+    assert result.exit_code == 3
+    assert "0 new judgments" in result.output
+    assert "no credit" in result.output
+
+
 def test_a_judge_without_its_key_is_refused_first(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One sentence, and neither a judge nor a limit of cost is kept; also where another judge could have worked."""
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
@@ -301,3 +357,22 @@ def test_batches_are_asked_for_beside_the_judge(home: Path, model: AnthropicServ
     assert json.loads(documents["claude-fake-model"])["spec"] == "claude:batch=true"
     assert json.loads(documents["offline"])["spec"] == "offline"
     assert "no judge that is named asks a model" in refused("judge", "run", "shops", "--judge", "offline", "--batch")
+
+
+def test_one_agent_at_a_time(home: Path, judged: Judged) -> None:
+    """Seed C, step 3: only the named agents' reviews are judged; the same judge goes on with the others later."""
+    data = home.parent / "data" / "results" / "strict" / "candidates.json"
+    found = json.loads(data.read_text())
+    found[URL]["b"] = [{"text": FOUND}]
+    data.write_text(json.dumps(found), encoding="utf-8")
+    run("sweep", "import", "golden-comments", str(home.parent / "data"), "--corpus", "shop", "--name", "shops")
+    assert judged("run", "shops", "--judge", "offline", "--agent", "b")["new_judgments"] == 1
+
+    def agents() -> list[str]:
+        board = read("leaderboard", "shops", "--judge", "offline", "--profile", "none")
+        return sorted(row["agent"] for row in board["rows"])
+
+    assert agents() == ["b"]
+    assert judged("run", "shops", "--judge", "offline")["new_judgments"] == 1
+    assert agents() == ["a", "b"]
+    assert "no agent 'nobody'" in refused("judge", "run", "shops", "--judge", "offline", "--agent", "nobody")

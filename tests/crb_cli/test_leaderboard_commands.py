@@ -73,6 +73,21 @@ def test_the_table_fits_and_shows_intervals_and_denominators(home):
     assert "Rows that share a letter cannot be told apart" in " ".join(text.split())
 
 
+def test_strata_stand_beside_the_whole(home):
+    """Seed A 7.3: by default, most severe first, what --json has for each stratum; --no-strata leaves them out."""
+    text = run()
+    strata = {(each["axis"], each["value"]): each["macro"] for each in board("--no-pull-requests")["rows"][0]["strata"]}
+    lines = [line.split() for line in text.splitlines() if line.startswith("  ")]
+    shown = {words[0]: words[1] for words in lines if len(words) == 1 + BUILDS and words[1].count("/") == 2}
+    assert [name for name in shown if ("severity", name) in strata] == ["high", "medium", "low"]
+    assert len(shown) == len(strata)
+    for (_, value), macro in strata.items():
+        means = [macro[f"grounded_{name}"]["mean"] for name in ("precision", "recall", "f")]
+        expected = ["–" if mean is None else f"{mean:.2f}".replace("1.00", "1.0").removeprefix("0") for mean in means]
+        assert shown[value].split("/") == expected
+    assert "severity" not in run("--no-strata")
+
+
 @pytest.mark.parametrize(
     "chosen",
     [
@@ -218,6 +233,46 @@ def test_usage(home):
     assert rows[0]["efficiency"]["usd_per_finding"]["value"] is None
     assert rows[0]["efficiency"]["tokens_per_finding"]["value"] > 0
     assert max(map(len, run("usage").splitlines())) <= 80
+
+
+def test_what_failed_attempts_used_is_said_and_never_in_a_review_s_figure(home):
+    """Seed B, rule 15: usage of a timed-out attempt is counted apart; where it said nothing, that is said, not 0."""
+    usage = {"total_tokens": 700, "cost_usd": 0.5}
+    store = open_store(f"sqlite:///{home / 'crb.sqlite'}")
+    with store.write() as connection:
+        row = dict(connection.execute(select(attempts).order_by(attempts.c.trial_id)).first()._mapping)
+        trial = row["trial_id"]
+        del row["id"]
+        told = {"outcome": "timeout", "usage": usage, "evidence": {"findings": "a" * 64}}
+        silent = {"outcome": "lost", "usage": None, "evidence": None}
+        unable = {"outcome": "image_unavailable", "usage": None, "evidence": None}
+        for number, changed in enumerate((told, silent, unable), 2):
+            connection.execute(attempts.insert().values(**row | changed | {"number": number, "tag": f"t{number}"}))
+    store.close()
+    found = {each["agent"]: each for each in read("usage")["rows"]}["agent-0"]
+    assert found["failed"] == {
+        "attempts": 2,
+        "silent": 1,
+        "total_tokens": 700,
+        "tokens_reported": 1,
+        "total_usd": 0.5,
+        "charged": 1,
+        "without_evidence": 0,
+        "evidence": ["a" * 64],
+    }
+    assert found["usage"]["metrics"]["total_tokens"]["reported"] == PULL_REQUESTS * ROUNDS
+    assert found["charges"]["total_usd"] is None
+    said = run("usage")
+    assert re.search(r"2 failed attempts\s+700 \(1/2\)\s+0\.5000 \(1/2\)", said)
+    assert max(map(len, said.splitlines())) <= 80
+    charge = {each["agent"]: each["charge"] for each in board("--no-pull-requests")["rows"]}
+    assert charge["agent-0"]["failed_attempts"] == {
+        key: found["failed"][key] for key in found["failed"] if key != "evidence"
+    }
+    assert charge["agent-1"]["failed_attempts"]["attempts"] == 0
+    shown = CliRunner().invoke(app, ["trial", "show", str(trial)], env={"COLUMNS": "80"}, catch_exceptions=False).output
+    assert "usage: total_tokens 700, cost_usd 0.5; in no figure of a review" in shown
+    assert "usage: none reported, so it is not known and not 0" in shown
 
 
 def test_ablation(home):

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import update
 
 from crb_core.aggregate import to_json
-from crb_core.errors import InputError
+from crb_core.errors import InputError, StoreError
 from crb_core.evidence import FolderEvidence
 from crb_core.formats.archive_private import Private
 from crb_core.formats.archive_verify import verify_archive
@@ -48,7 +48,7 @@ def test_a_fresh_archive_is_sound(archive: Path) -> None:
     assert result.differences == []
     assert (result.trials, result.findings, result.judgments) == (18, 51, 17)
     assert result.numbers > 1000
-    assert result.notes == ["1 blobs are missing: they were not in the evidence store at export"]
+    assert result.notes == ["1 blobs are missing: they were not in the evidence store (or damaged there) at export"]
 
 
 def test_it_holds_the_eight_artifacts(archive: Path) -> None:
@@ -204,3 +204,20 @@ def test_an_export_that_fails_leaves_no_file(home: Path, tmp_path: Path) -> None
     with pytest.raises(InputError, match="the archive cannot be written to"):
         export(home, tmp_path / "folder")
     assert list(tmp_path.iterdir()) == [tmp_path / "folder"]
+
+
+def test_a_damaged_blob_is_listed_and_an_unreadable_one_ends_the_export(tmp_path: Path) -> None:
+    """What cannot be read today may be fine tomorrow: an archive without it would say that it is gone."""
+    home = tmp_path / "farm"
+    make_store(home).close()
+    digest = FolderEvidence(home / "evidence").put(b"reviewed\n")
+    blob = home / "evidence" / digest[:2] / digest
+    blob.chmod(0o644)
+    blob.write_bytes(b"Reviewed\n")
+    assert digest in export(home, tmp_path / "damaged.tar").missing
+    assert verify_archive(tmp_path / "damaged.tar").ok
+    blob.unlink()
+    blob.mkdir()
+    with pytest.raises(StoreError, match="is there, but cannot be read"):
+        export(home, tmp_path / "unreadable.tar")
+    assert not (tmp_path / "unreadable.tar").exists()

@@ -16,7 +16,10 @@ from crb_core.formats.imported import ImportedCandidate, ImportedJudgment, Impor
 from crb_core.matching import Classification
 from crb_core.pull_request import PullRequest
 from crb_core.store import open_store
+from crb_core.store.comment_boards import Options, build_rows
 from crb_core.store.imports import import_corpus, import_reviews
+from crb_core.store.results import find_judge
+from crb_core.store.sweeps import find_sweep
 from tests.crb_core.archived import (
     SWEEP,
     bump,
@@ -118,6 +121,49 @@ def test_golden_comments_are_counted_both_ways(tmp_path: Path) -> None:
     assert [row["compatible"][name] for name in ("tp", "fp", "fn", "recall")] == [1, 2, 1, 0.5]
     check_forgeries(out, tmp_path)
     spoil_and_verify(out, tmp_path / "x.tar", times=150, seed=5, prefix="judgments/")
+
+
+def test_a_judgment_that_failed_on_unnamed_pairs_has_no_strict_number(tmp_path: Path) -> None:
+    """The archive says what the leaderboard says: null strictly, and the recorded lists as the public tool counts."""
+    comment = GoldenFinding(message="one", producer="human_review", label=Label(tp_fp=TpFp.TP, category="bug"))
+    pr = pull_request(1)
+    corpus = Corpus(
+        name="comments",
+        version="1",
+        title="c",
+        protocol="golden-comments",
+        source="none",
+        entries=(CorpusEntry(pull_request=pr, golden=(comment,)),),
+    )
+    recorded = {"true_positives": [], "false_positives": [], "false_negatives": [{"golden_comment": "one"}]}
+    judgment = ImportedJudgment(
+        judge="m",
+        description={"kind": "imported", "model": "m"},
+        document={"recorded": recorded, "unscorable": "the judge failed on pairs that its record does not name"},
+    )
+    candidates = (ImportedCandidate(finding=CandidateFinding(message="a", producer="tool")),)
+    home, out = tmp_path / "farm", tmp_path / "a.tar"
+    store_of(
+        home,
+        corpus,
+        [ImportedReview(agent="tool", pull_request=pr.key, candidates=candidates, judgments=(judgment,))],
+    )
+    export(home, out)
+    assert verify_archive(out).differences == []
+    archived = rows(out)[0]
+    store = open_store(f"sqlite:///{home / 'crb.sqlite'}")
+    with store.read() as connection:
+        sweep_id = find_sweep(connection, SWEEP).id
+        judge = find_judge(connection, sweep_id, None)
+    (shown,), _ = build_rows(store, sweep_id, judge, Options())
+    store.close()
+    names = ("tp", "fp", "fn", "precision", "recall", "f")
+    assert [archived["strict"][name] for name in names] == [shown.figures[name] for name in names] == [None] * 6
+    assert archived["strict"]["problems"] == shown.figures["problems"]
+    assert (archived["rank"], archived["ranked"], shown.rank) == (None, False, None)
+    assert [archived["compatible"][name] for name in ("tp", "fp", "fn", "recall")] == [0, 0, 1, 0.0]
+    trial = next(name for name in contents(out) if name.startswith("judgments/"))
+    assert json.loads(contents(out)[trial].splitlines()[0])["metrics"]["f"] is None
 
 
 def test_answer_keys_have_defects_and_trade_offs(tmp_path: Path) -> None:

@@ -369,6 +369,19 @@ def test_a_line_without_end_is_named(archive: Path, tmp_path: Path) -> None:
     assert result.differences[0].line == 2
 
 
+def test_absurd_times_end_in_no_traceback(archive: Path, tmp_path: Path) -> None:
+    """Times whose sum is no number give differences like any other forged ones."""
+    name = path_of(archive, "reviews/")
+    lines = [json.loads(line) for line in contents(archive)[name].splitlines()]
+    times = [attempt for line in lines for attempt in line["attempts"] if attempt["outcome"] == "succeeded"]
+    assert len(times) > 1
+    for attempt in times:
+        attempt["review_ms"] = 1.7e308
+    data = b"".join(json.dumps(line, separators=(",", ":"), sort_keys=True).encode() + b"\n" for line in lines)
+    found = verify_archive(rewrite(archive, tmp_path / "x.tar", {name: data}))
+    assert any("mean_ms" in str(each.field) for each in found.differences)
+
+
 def test_no_forged_value_ends_in_a_traceback(archive: Path, tmp_path: Path) -> None:
     """Any value of any record replaced by anything else, digests made anew, gives differences or is no matter."""
     spoil_and_verify(archive, tmp_path / "x.tar", times=150, seed=3)

@@ -9,8 +9,10 @@ import statistics
 import numpy as np
 import pytest
 
-from crb_core.bootstrap import SEED, Bootstrap, _weights
+from crb_core import draws
+from crb_core.bootstrap import FEWEST, SEED, Bootstrap, caution
 from crb_core.distribution import percentile
+from crb_core.draws import swaps, weights
 from crb_core.errors import InputError
 from crb_core.fast_aggregate import rescore
 from crb_core.metrics import score
@@ -73,7 +75,7 @@ def test_intervals_equal_the_definition_on_every_resample(level):
     """Each resample is scored anew from its pull requests with all rounds; the bounds are Type-7 percentiles."""
     rounds = made_up(1, 5, 2)
     found = Bootstrap(resamples=60).intervals([sample(rounds)], level, METRICS)[0]
-    drawn = _weights(5, 60, SEED)
+    drawn = weights(5, 60, SEED)
     for metric in METRICS:
         values = [by_definition(rounds, metric, level, row) for row in drawn]
         defined = [value for value in values if value is not None]
@@ -87,11 +89,21 @@ def test_intervals_equal_the_definition_on_every_resample(level):
 
 def test_every_resample_draws_as_many_as_there_are():
     """Sampling with replacement: rows sum to n, every pull request is drawn about equally often."""
-    drawn = _weights(7, 10_000, SEED)
+    drawn = weights(7, 10_000, SEED)
     assert set(drawn.sum(axis=1)) == {7}
     assert np.allclose(drawn.mean(axis=0), 1, atol=0.05)
     # Multinomial: the variance of a count is 1 - 1/n.
     assert np.allclose(drawn.var(axis=0), 6 / 7, atol=0.06)
+
+
+def test_what_is_drawn_in_parts_is_one_stream(monkeypatch):
+    """Many pull requests are drawn some at a time, which changes no number."""
+    whole = weights.__wrapped__(7, 50, SEED), swaps.__wrapped__(17, 50, SEED)
+    monkeypatch.setattr(draws, "_AT_ONCE", 40)
+    for mine, made in zip(whole, (weights.__wrapped__(7, 50, SEED), swaps.__wrapped__(17, 50, SEED)), strict=True):
+        assert np.array_equal(mine, made)
+    parts = [swaps.__wrapped__(17, 25, SEED, first) for first in (0, 25)]
+    assert np.array_equal(whole[1], np.concatenate(parts))
 
 
 def test_the_same_input_gives_the_same_digits():
@@ -224,6 +236,33 @@ def test_others_go_first_between_pieces_of_work():
 
     with pytest.raises(InterruptedError):
         Bootstrap(between=stop).compare(samples[0], samples[0], "grounded_f")
+
+
+def test_fewer_than_six_pull_requests_tell_nobody_apart():
+    """``caution`` says so, because the smallest p of all is 2/2^n."""
+    for count in (5, 6):
+        keys = [f"pr-{number}" for number in range(count)]
+        found = Bootstrap().compare(sample(perfect(keys, True)), sample(perfect(keys, False)), "grounded_recall")
+        assert found.p is not None
+        assert (found.p > 0.05) == (count < FEWEST) == ("no two rows" in (caution(count) or ""))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("count", "low", "high"), [(2, 0.4, 0.6), (5, 0.75, 0.91), (50, 0.91, 0.98)])
+def test_how_many_intervals_hold_the_true_value(count, low, high):
+    """Simulated recalls whose mean is known: over few pull requests it is far from 95% (decision 0007)."""
+    draw = random.Random(5)
+
+    def drawn(number):
+        return {1: [judged(f"pr-{number}-{pr}", "ttttt", {0: [*range(draw.randint(0, 5))]}) for pr in range(count)]}
+
+    samples = [sample(drawn(number)) for number in range(300)]
+    found = [
+        Bootstrap(resamples=500).intervals([each], "macro", ["grounded_recall"])[0]["grounded_recall"]
+        for each in samples
+    ]
+    held = sum(each.low is not None and each.low <= 0.5 <= each.high for each in found) / len(found)
+    assert low <= held <= high
 
 
 def test_no_resamples_is_an_error():

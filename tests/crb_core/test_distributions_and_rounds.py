@@ -133,6 +133,13 @@ def test_the_legacy_value_stands_in_and_is_flagged():
     assert [each.source for each in latencies if each] == ["review_ms", "duration_seconds"]
 
 
+def test_the_longest_times_have_a_mean():
+    """Two of the largest numbers sum to none, but their mean is one."""
+    longest = round_duration(measured((1.7e308, None), (1.5e308, None)))
+    assert longest.mean_ms == pytest.approx(1.6e308)
+    assert duration.across_rounds([longest, longest, longest]).mean_ms == pytest.approx(1.6e308)
+
+
 def test_rounds_without_a_measurement_are_skipped():
     """Missing is not 0, and one measured round has no deviation."""
     found = duration.across_rounds([round_duration(measured((None, None))), round_duration(measured((1500, None)))])

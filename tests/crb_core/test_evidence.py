@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from crb_core.errors import StoreError
-from crb_core.evidence import EvidenceStore, FolderEvidence, open_evidence
+from crb_core.evidence import EvidenceStore, FolderEvidence, MissingEvidenceError, open_evidence
+from crb_core.settings import Settings
 
 
 @pytest.fixture(params=["folder", "object"])
@@ -41,6 +42,51 @@ def test_a_removed_blob_is_gone(evidence: EvidenceStore) -> None:
     assert evidence.stored_at(digest) is None
     with pytest.raises(StoreError, match="missing"):
         evidence.get(digest)
+
+
+@pytest.mark.parametrize("name", ["my farm", "Prüfstand", "100% #1", "what?"])
+def test_a_folder_of_any_name_is_the_one_that_is_meant(tmp_path: Path, name: str) -> None:
+    """A URL escapes blanks and letters; the folder is the one beside the store, not one of the escaped name."""
+    home = tmp_path / name
+    home.mkdir()
+    digest = open_evidence(Settings(home=home).resolved_evidence_url).put(b"one")
+    assert [path.name for path in home.glob("evidence/*/*")] == [digest]
+    assert list(tmp_path.iterdir()) == [home]
+    assert open_evidence(str(home / "evidence")).get(digest) == b"one"
+
+
+def test_what_lies_under_an_escaped_name_is_still_found(tmp_path: Path) -> None:
+    """Earlier versions took the escapes of the URL for the folder's name."""
+    old = FolderEvidence(tmp_path / "my%20farm")
+    digest = old.put(b"one")
+    assert open_evidence((tmp_path / "my farm").as_uri()).get(digest) == b"one"
+
+
+def test_a_blob_that_was_cut_short_is_written_again(tmp_path: Path) -> None:
+    """Putting the same content mends what a failing disk left; nobody would have to restore it."""
+    evidence = FolderEvidence(tmp_path)
+    digest = evidence.put(b"everything")
+    path = tmp_path / digest[:2] / digest
+    path.chmod(0o644)
+    path.write_bytes(b"every")
+    with pytest.raises(StoreError, match="does not have that SHA-256"):
+        evidence.get(digest)
+    assert evidence.put(b"everything") == digest
+    assert evidence.get(digest) == b"everything"
+
+
+def test_what_cannot_be_read_is_not_missing(tmp_path: Path) -> None:
+    """A blob that is there must not be reported as gone: an export would leave it out."""
+    evidence = FolderEvidence(tmp_path)
+    digest = evidence.put(b"one")
+    with pytest.raises(MissingEvidenceError, match="is missing from"):
+        evidence.get("0" * 64)
+    path = tmp_path / digest[:2] / digest
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(StoreError, match="is there, but cannot be read: Is a directory") as caught:
+        evidence.get(digest)
+    assert not isinstance(caught.value, MissingEvidenceError)
 
 
 def test_an_empty_store_lists_nothing(evidence: EvidenceStore) -> None:

@@ -15,6 +15,7 @@ from crb_core.golden_leaderboard import strict_rows
 from crb_core.identity import RowIdentity
 from crb_core.matching import Correspondence, JudgedPullRequest
 from crb_core.protocols.golden_comments import RecordedLists
+from crb_core.rows import Trial
 
 BUILD = AgentBuild(
     agent="alpha",
@@ -141,6 +142,42 @@ def test_a_judgment_that_failed_on_unnamed_pairs_has_recorded_lists_only() -> No
     assert (counts(row), row.figures["problems"][0]["problem"]) == ((None, None, None), "failed")
     (compatible,) = compatible_rows([(BUILD, IDENTITY, mine)], judge="j")
     assert counts(compatible) == (1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("runner", "answer_key_at", "expected"),
+    [
+        ("docker", "2026-01-31T23:59:59.999Z", ("older", 1)),
+        ("docker", "2026-02-01T00:00:00.000Z", ("not older", None)),
+        ("docker", None, ("unknown", 1)),
+        ("imported", "2026-03-01T00:00:00.000Z", ("unknown", 1)),
+    ],
+)
+def test_golden_comments_must_be_older_than_the_trial(runner: str, answer_key_at: str | None, expected: Any) -> None:
+    """Rule 14 in this protocol too: otherwise the row is marked and not ranked. The trial begins on 1 February."""
+    build = BUILD.model_copy(update={"runner": runner})
+    review = Trial(pull_request="a", round=1, scored=True, succeeded=True, started_at="2026-02-01T00:00:00.000Z")
+    mine = [trial(judged("a", ["bug"], ["x"], [(0, 0)]), review=review)]
+    (row,) = strict_rows(
+        [(build, IDENTITY, mine)], judge="j", pull_requests=["a"], profile="all", answer_key_at=answer_key_at
+    )
+    assert (row.to_json()["answer_key"], row.rank) == expected
+    late = "unranked: the answer key is not older than 1 trial"
+    assert (row.ranked, late in row.marks) == ((False, True) if row.rank is None else (True, False))
+
+
+def test_a_row_without_f_is_not_ranked_and_says_so() -> None:
+    """Nothing of the profile found and nothing charged: precision and F are null, never 0, and so is the rank."""
+    row = strict([trial(judged("a", ["bug"], [], []))])
+    assert (row.figures["recall"], row.figures["f"], row.rank, row.ranked) == (0.0, None, None, False)
+    assert row.marks == ("imported", "unranked: micro f is undefined in round 1")
+
+
+def test_shared_cores_are_said() -> None:
+    """Its containers shared cores, so its seconds are longer than on cores of their own."""
+    mine = [trial(judged("a", ["bug"], ["x"], [(0, 0)]))]
+    row = strict(mine, oversubscribed=frozenset([BUILD.build_id]))
+    assert (row.marks, strict(mine).marks) == (("imported", "cores shared"), ("imported",))
 
 
 def test_rounds_are_averaged() -> None:

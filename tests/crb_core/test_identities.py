@@ -11,8 +11,7 @@ import pytest
 
 from crb_core.agent import AgentBuild, ModelRole
 from crb_core.corpus import canonical_json
-from crb_core.errors import InputError
-from crb_core.identity import RowIdentity, TrialIdentity, differences, require_same
+from crb_core.identity import RowIdentity, TrialIdentity, differences
 
 BUILD = AgentBuild(
     agent="lint",
@@ -119,29 +118,27 @@ def test_order_of_roles_and_line_ends_do_not_count():
     assert len({trial(subject=text).sha256 for text in ("a\nb", "a\r\nb", "a\rb")}) == 1
 
 
-def test_mixing_is_refused_with_every_differing_field():
-    """The error prints names and both values."""
+def test_differing_fields_are_named_with_both_values():
+    """What combines nothing can be said in full."""
     one, other = trial(), trial(BUILD.model_copy(update={"image_id": "sha256:cd"}), reviewed_sha="1" * 40)
-    assert set(differences(one, other)) == {"reviewed_sha", "reviewer_build"}
-    with pytest.raises(InputError) as caught:
-        require_same([one, one, other])
-    assert "0 and 2 differ in" in caught.value.problem
-    for text in ("reviewed_sha", "0" * 40, "1" * 40, "reviewer_build", "sha256:ab", "sha256:cd"):
-        assert text in caught.value.problem
+    assert differences(one, other) == {
+        "reviewed_sha": ("0" * 40, "1" * 40),
+        "reviewer_build": ("docker sha256:ab", "docker sha256:cd"),
+    }
+    assert differences(one, row()) == {"kind": ("crb.trial-identity/1", "crb.row-identity/1")}
 
 
-def test_equal_identities_combine_and_none_is_an_error():
-    """An unknown reviewed SHA equals another unknown one, and no other."""
-    assert require_same([row(), row()]) == row()
-    assert require_same([trial(reviewed_sha=None)] * 2).reviewed_sha is None
-    with pytest.raises(InputError, match="reviewed_sha: None and"):
-        require_same([trial(reviewed_sha=None), trial()])
-    with pytest.raises(InputError, match="nothing to combine"):
-        require_same([])
+def test_an_unknown_commit_equals_another_unknown_one_only():
+    """None is a value of its own."""
+    assert differences(trial(reviewed_sha=None), trial(reviewed_sha=None)) == {}
+    assert differences(trial(reviewed_sha=None), trial())["reviewed_sha"] == (None, "0" * 40)
 
 
 def test_limits_and_runner_split_identities():
-    """More memory or no container is another measurement."""
+    """More memory, more time or no container is another measurement."""
     more = BUILD.model_copy(update={"limits": BUILD.limits.model_copy(update={"memory_mib": 4096})})
     assert set(differences(trial(), trial(more))) == {"configuration_fingerprint"}
+    longer = BUILD.limits.model_copy(update={"timeout_seconds": BUILD.limits.timeout_seconds * 2})
+    patient = BUILD.model_copy(update={"limits": longer})
+    assert set(differences(trial(), trial(patient))) == {"configuration_fingerprint"}
     assert set(differences(trial(), trial(BUILD.model_copy(update={"runner": "process"})))) == {"reviewer_build"}

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from crb_core.aggregate import to_json
+from crb_core.aggregate import ranks, to_json
 from crb_core.bootstrap import Bootstrap
 from crb_core.errors import InputError
 from crb_core.leaderboard import leaderboard, row_named
@@ -65,6 +65,34 @@ def test_ranks_by_macro_f_and_equal_values_share_one():
     board = leaderboard(measured({"b": three(2, 1), "c": three(2, 1), "a": three(2, 2)}))
     assert [(row.build.agent, row.rank) for row in board.rows] == [("a", 1), ("b", 2), ("c", 2)]
     assert board.sort == "grounded_f"
+
+
+def test_what_only_rounding_tells_apart_shares_a_rank():
+    """0.1, 0.2 and 0.3 have the mean of 0.2, 0.2 and 0.2, but their sums as floats differ in the last digit."""
+
+    def of_ten(*found):
+        return {1: [judged(f"pr-{n}", "t" * 10, {p: [p] for p in range(each)}) for n, each in enumerate(found)]}
+
+    sweep = measured({"b": of_ten(2, 2, 2), "a": of_ten(1, 2, 3), "c": of_ten(1, 2, 2)})
+    board = leaderboard(sweep, sort="grounded_recall")
+    first, second, _ = (row.macro["grounded_recall"].mean for row in board.rows)
+    assert first != second == pytest.approx(first)
+    assert [(row.build.agent, row.rank) for row in board.rows] == [("a", 1), ("b", 1), ("c", 3)]
+    assert ranks([None, 0.5, 0.5 + 1e-12, 0.7, 0.5 + 1e-6]) == [None, 3, 3, 1, 2]
+
+
+def test_a_row_without_a_value_to_be_ranked_by_says_so():
+    """An agent that finds nothing has recall 0 and no precision: it is not ranked, and its marks say why."""
+    board = leaderboard(measured({"silent": three(0, 0), "a": three(1, 2)}))
+    silent = row_named(board.rows, "silent")
+    assert (silent.macro["grounded_recall"].mean, silent.macro["grounded_f"].mean) == (0.0, None)
+    assert (silent.rank, silent.ranked, silent.to_json()["ranked"]) == (None, False, False)
+    assert silent.marks == ("unranked: macro grounded_f is undefined in round 1, 2, 3",)
+    by_recall = leaderboard(measured({"silent": three(0, 0), "a": three(1, 2)}), sort="grounded_recall")
+    assert [(row.build.agent, row.rank, row.marks) for row in by_recall.rows] == [("a", 1, ()), ("silent", 2, ())]
+    nothing = leaderboard(measured({"a": three(1, 2)}), subset=Subset.parse(severity=["high"])).rows[0]
+    assert (nothing.rank, nothing.ranked) == (None, False)
+    assert nothing.marks == ("unranked: macro grounded_f is undefined in round 1, 2, 3",)
 
 
 def test_augmented_recall_sorts_with_a_warning_and_ranks_nobody():
@@ -144,6 +172,16 @@ def test_partial_rounds_are_shown_unranked():
     assert "unranked: 1 of 4 trials have no score" in row.marks
     alone = leaderboard(measured({"a": {1: found_of(2)}}, planned=["pr-0", "pr-1"])).rows[0]
     assert (alone.rank, alone.macro["grounded_f"].reason, alone.used) == (None, "no round is complete", ())
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"), [(1, "1 pull request is too few"), (5, "too few"), (9, "few"), (10, None)]
+)
+def test_few_pull_requests_are_said(count, expected):
+    """What intervals and letters over so few are worth stands beside them."""
+    board = leaderboard(measured({"a": three(*[1] * count)}), bootstrap=Bootstrap(resamples=50))
+    found = board.to_json(pull_requests=False)["uncertainty"]["caution"]
+    assert found is None if expected is None else expected in found
 
 
 def test_a_row_without_any_complete_round_has_no_uncertainty():
@@ -242,6 +280,40 @@ def test_a_filter_moves_every_figure_of_the_row():
     assert board.to_json()["subset"] == {"severity": ["high"]}
 
 
+def test_strata_are_averaged_over_the_rounds_like_the_whole():
+    """Seed A 7.3: by severity and category, macro and micro, with n; null where a used round has no value."""
+    goldens = [golden("a", severity="high", category="security"), golden("b", severity="low")]
+    rounds = {
+        1: [judged("p", goldens, {0: [0]}), judged("q", goldens, {0: [1]})],
+        2: [judged("p", goldens, {0: [0], 1: [1]}), judged("q", goldens, {0: [0]})],
+        3: [judged("p", goldens, {0: [0]}), judged("q", goldens, {0: [1]}, {1: "tp"})],
+    }
+    row = leaderboard(measured({"a": rounds}), beta=0.5).rows[0]
+    scores = [score(prs, beta=0.5) for prs in rounds.values()]
+    strata = row.to_json()["strata"]
+    assert [(each["axis"], each["value"]) for each in strata] == [
+        ("category", "security"),
+        ("severity", "high"),
+        ("severity", "low"),
+    ]
+    for each in strata:
+        for level in ("macro", "micro"):
+            sets = [getattr(found, level).strata[each["axis"]][each["value"]] for found in scores]
+            for metric, shown in each[level].items():
+                values = [getattr(found, metric) for found in sets]
+                assert shown["rounds"] == values
+                expected = None if None in values else statistics.fmean(values)
+                assert shown["mean"] == (None if expected is None else pytest.approx(expected, abs=1e-15))
+                assert (shown["reason"] is None) == (expected is not None)
+        ns = [found.n[each["axis"]][each["value"]]["grounded_recall"] for found in scores]
+        assert each["macro"]["grounded_recall"]["n"] == sum(ns)
+        assert each["counts"]["golden_tp_count"] == 6
+    high = strata[1]["macro"]["grounded_recall"]
+    assert (high["rounds"], high["n"]) == ([0.5, 1.0, 0.5], 6)
+    assert high["std"] == pytest.approx(statistics.stdev([0.5, 1.0, 0.5]))
+    assert "strata" not in row.to_json(scores=False)
+
+
 def test_the_answer_key_protocol_has_its_own_metrics():
     """Precision, recall and F of rule 20, ranked by F."""
     rounds = {number: [judged("p", "ttf", {0: [0], 1: [2]}, {2: "tp"})] for number in (1, 2, 3)}
@@ -330,6 +402,21 @@ def test_three_complete_rounds_can_be_submitted():
     assert document["result"]["row_sha256"] == row.identity.sha256
     assert row.submittable
     assert document == submission(row, checked(row), {"corpus": "c"})
+
+
+def test_only_what_would_be_submitted_is_called_submittable():
+    """As the criteria have it: no filter, part of a corpus, incomplete round or key of unknown age."""
+    sweep = measured({"a": {**three(1, 1), 4: found_of(1)}}, planned=["pr-0", "pr-1"])
+    assert (leaderboard(sweep).rows[0].used, leaderboard(sweep).rows[0].submittable) == ((1, 2, 3), False)
+    whole = measured({"a": three(1, 1)})
+    assert leaderboard(whole).rows[0].submittable
+    for other, subset in (
+        (replace(whole, answer_key_at=None), Subset()),
+        (replace(whole, is_whole_corpus=False), Subset()),
+        (whole.within(["pr-0"]), Subset()),
+        (whole, Subset.parse(producer=["human_review"])),
+    ):
+        assert not leaderboard(other, subset=subset).rows[0].submittable
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crb_core.errors import SettingsError
+from crb_core.errors import SettingsError, UsageError
 from crb_core.settings import load_settings
 
 
@@ -20,17 +20,26 @@ def test_an_empty_variable_is_an_unset_one(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("place", ["--runner", "CRB_RUNNER", "crb.toml"])
 def test_a_wrong_value_is_named_with_its_place(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Option, environment variable or file, whichever it came from."""
+    """Option, environment variable or file, whichever it came from; the first is wrong usage."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CRB_RUNNER", raising=False)
     if place == "CRB_RUNNER":
         monkeypatch.setenv(place, "kvm")
     if place == "crb.toml":
         Path(place).write_text('runner = "kvm"\n')
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(UsageError if place == "--runner" else SettingsError) as caught:
         load_settings(runner="kvm" if place == "--runner" else None)
     assert caught.value.where is not None
+    assert caught.value.exit_code == (2 if place == "--runner" else 1)
     assert (caught.value.where.file, caught.value.where.field) == (place, "runner")
+
+
+def test_settings_that_are_no_file_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder or a pipe in its place is not passed over, as if nothing had been set."""
+    monkeypatch.chdir(tmp_path)
+    Path("crb.toml").mkdir()
+    with pytest.raises(SettingsError, match=r"crb\.toml is no file"):
+        load_settings()
 
 
 def test_a_file_that_is_not_utf_8_is_named_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,3 +100,12 @@ def test_a_wrong_egress_setting_is_named(
     assert str(caught.value).startswith(problem)
     assert caught.value.where is not None
     assert caught.value.where.file == variable
+
+
+def test_a_home_that_no_url_can_name_is_refused(tmp_path: Path) -> None:
+    """Behind a question mark a URL has options: the database would be another file, beside the folder."""
+    settings = load_settings(home=tmp_path / "which?mode=one")
+    with pytest.raises(SettingsError, match="its name has a question mark"):
+        _ = settings.resolved_store_url
+    assert load_settings(home=tmp_path / "which?", store_url="sqlite:////srv/x.sqlite").resolved_store_url
+    assert load_settings(home=tmp_path / "100% of ours").resolved_store_url.endswith("/100% of ours/crb.sqlite")

@@ -72,6 +72,32 @@ def test_four_pull_requests_tell_nobody_apart():
     assert tell_apart(Bootstrap(), [sample([2] * 4), sample([0] * 4)], "grounded_recall").letters == ("a", "a")
 
 
+def test_many_clear_rows_are_told_apart():
+    """15 rows have 105 pairs: from 2,000 exchanges p is at least 1/2001, which times 105 is more than 5%."""
+    best, worst = sample([2] * 16), sample([0] * 16)
+    grouping = tell_apart(Bootstrap(resamples=2000), [best] * 7 + [worst] * 8, "grounded_recall")
+    assert grouping.letters == ("a",) * 7 + ("b",) * 8
+    assert {pair.comparison.exchanges for pair in grouping.pairs if pair.told_apart} == {6000}
+    assert {pair.comparison.exchanges for pair in grouping.pairs if not pair.told_apart} == {2000}
+
+
+def test_finer_p_is_that_of_as_many_exchanges():
+    """Exchanges in parts are those of one longer run, and only p values that are known roughly are made again."""
+    few = Bootstrap(resamples=2000)
+    ahead, close, last = sample([2, 1] * 8), sample([1, 0] * 8), sample([0, 1] * 8)
+    ten = sample([2] * 10), sample([0] * 10)
+    pairs = [(ahead, close), (close, last), ten]
+    found = [few.compare(*pair, "grounded_recall") for pair in pairs]
+    clear, near, exact = few.finer(
+        [(*pair, each) for pair, each in zip(pairs, found, strict=True)], 5000, "grounded_recall", "macro"
+    )
+    assert (clear.p, clear.exchanges) == (Bootstrap(resamples=6000).compare(ahead, close, "grounded_recall").p, 6000)
+    assert (clear.difference, clear.low, clear.high) == (found[0].difference, found[0].low, found[0].high)
+    assert (near, exact) == (found[1], found[2])
+    # Of ten pull requests all exchanges were counted, and more there are not.
+    assert (exact.exact, exact.exchanges, exact.p) == (True, 1024, 2 / 1024)
+
+
 def test_preparing_changes_no_digit():
     """Pairs that are made at once equal those that are compared alone."""
     samples = [sample([2, 1, 0, 1, 2]), sample([1, 1, 0, 0, 2]), sample([0, 2, 2, 0, 1])]

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from crb_core.errors import InputError
-from crb_core.usage import ReviewCost, UsageRecord, charges, efficiency, token_problem, usage_summary
+from crb_core.usage import (
+    LARGEST_FIGURE,
+    ReviewCost,
+    UsageRecord,
+    charges,
+    efficiency,
+    failed_attempts,
+    token_problem,
+    usage_summary,
+)
 
 PROOF, OTHER = "a" * 64, "b" * 64
 
@@ -47,6 +56,23 @@ def test_a_charge_needs_evidence():
     assert (found.unsupported, found.unsupported_usd) == (1, 9.0)
     assert found.evidence == (PROOF, OTHER)
     assert charges([None]).total_usd is None
+
+
+def test_failed_attempts_are_counted_apart_and_the_silent_ones_named():
+    """Of four, one charged, one claims without evidence, one reported nothing, one a token count of 0."""
+    found = failed_attempts(
+        [
+            record(cost_usd=0.5, total_tokens=10, evidence=PROOF),
+            record(cost_usd=9.0),
+            None,
+            record(total_tokens=0, evidence=OTHER),
+        ]
+    )
+    assert (found.attempts, found.silent) == (4, 1)
+    assert (found.total_usd, found.charged, found.without_evidence, found.evidence) == (0.5, 1, 1, (PROOF,))
+    assert (found.total_tokens, found.tokens_reported) == (10, 2)
+    nothing = failed_attempts([None])
+    assert (nothing.attempts, nothing.silent, nothing.total_usd, nothing.total_tokens) == (1, 1, None, None)
 
 
 def review(candidates=2, covered=1, milliseconds=30_000.0, **usage):
@@ -97,17 +123,27 @@ def test_no_division_by_nothing():
     assert efficiency([], precision=1, recall=1).ms_per_finding.reason == "no review was scored"
 
 
+def test_no_figure_makes_another_one_infinite():
+    """The largest figures still have a sum, and the smallest charge of all buys no infinite precision."""
+    most = [record(cost_usd=LARGEST_FIGURE, evidence=PROOF, total_tokens=LARGEST_FIGURE)] * 1000
+    assert charges(most).mean_usd == pytest.approx(LARGEST_FIGURE)
+    assert usage_summary(most).metrics["total_tokens"].total == pytest.approx(1000 * LARGEST_FIGURE)
+    for least in (5e-324, 1e-310):
+        found = efficiency([review(cost_usd=least), review(cost_usd=0.0)], precision=1.0, recall=0.0)
+        assert (found.precision_per_usd.value, found.precision_per_usd.reason) == (None, "nothing was charged")
+
+
 def test_a_stored_report_is_read_strictly():
-    """Unknown keys are ignored (facts A13); the report's own models win over the build's."""
-    found = UsageRecord.of_report({"total_tokens": 5, "shoe_size": 43}, models=["b", "a", "a"], evidence=PROOF)
+    """Unknown keys are ignored (facts A13); which models it counts only the report itself can say (seed B)."""
+    found = UsageRecord.of_report({"total_tokens": 5, "shoe_size": 43, "models": ["b", "a", "a"]}, evidence=PROOF)
     assert found == UsageRecord(total_tokens=5, models=("a", "b"), evidence=PROOF)
-    assert UsageRecord.of_report({"models": ["own"]}, models=["b"]).models == ("own",)
-    assert UsageRecord.of_report({}).models is None
+    for unknown in ({}, {"models": None}, {"models": []}, {"models": "b"}, {"models": [1]}):
+        assert UsageRecord.of_report({"total_tokens": 5} | unknown).models is None
     assert UsageRecord.of_report(None) is None
 
 
-@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "5", True])
+@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "5", True, 1.7e308, 9 * 10**308])
 def test_a_figure_that_is_none_is_refused(value):
-    """Negative, not finite, text or a truth value: named with its field."""
+    """Negative, not finite, absurdly large, text or a truth value: named with its field."""
     with pytest.raises(InputError, match=r"usage\.total_tokens"):
         UsageRecord.of_report({"total_tokens": value})

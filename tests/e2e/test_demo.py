@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
-from crb_core.store import open_store
+from crb_core.store import Store, open_store
 from crb_core.store.results import SweepResults, load_results, sweep_judges
 from crb_core.store.sweeps import find_sweep
+from crb_core.store.tables import AttemptRow, core
 from tests import oracle
 from tests.e2e.farm import REPOSITORY, crb, processes_with, start, wait_for
 
@@ -82,6 +84,18 @@ def _bundle(result: SweepResults, build_id: str, number: int) -> dict[str, Any]:
     }
 
 
+def succeeded(store: Store) -> set[tuple[int, int, str]]:
+    """The attempts that succeeded: trial, number and beginning."""
+    attempts = core(AttemptRow)
+    with store.read() as connection:
+        rows = connection.execute(
+            select(attempts.c.trial_id, attempts.c.number, attempts.c.started_at).where(
+                attempts.c.outcome == "succeeded"
+            )
+        )
+        return {(row.trial_id, row.number, row.started_at) for row in rows}
+
+
 def test_a_second_demo_repeats_nothing(tmp_path: Path) -> None:
     """It prints the same tables from the store and adds no attempt."""
     home = tmp_path / "home"
@@ -127,8 +141,11 @@ def test_an_interrupted_demo_leaves_nothing_and_goes_on(tmp_path: Path, signals:
     if signal.SIGKILL not in signals:
         assert not (home / "broker-folder").exists()
         assert not list((home / "attempts").iterdir())
+    done = succeeded(store)
+    assert done, "what was ended is kept"
     again = crb(*arguments, home=home)
     assert again.returncode == 0, again.stdout + again.stderr
+    assert done <= succeeded(store), "what was done is not done again"
     assert not (home / "broker-folder").exists()
     assert not list((home / "attempts").iterdir())
     store.close()

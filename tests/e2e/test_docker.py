@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
+import tempfile
+import time
+from contextlib import closing
 from pathlib import Path
 
 import docker
 import pytest
 
 from crb_core.settings import Settings
-from tests.e2e.farm import crb, start, wait_for
+from crb_core.store import open_store
+from crb_core.store.sweep_limits import why_no_reviews
+from crb_scheduler.broker import EmbeddedBroker
+from tests.crb_worker.sandbox.support import Relay
+from tests.crb_worker.test_engine_watch import AWAY
+from tests.e2e.farm import check_every_trial_is_whole, crb, start, wait_for
+from tests.e2e.parts import check_every_part_is_measured
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(240)]
 
@@ -98,6 +108,8 @@ def test_failures_are_named_and_single_trials_are_retried(tmp_path: Path) -> Non
     again = crb("trial", "retry", "1", home=home)
     assert again.returncode == 1
     assert "Trial 1 succeeded, so it is not tried again" in again.stderr
+    with closing(open_store(f"sqlite:///{home / 'crb.sqlite'}")) as store:
+        check_every_part_is_measured(store)
 
 
 @pytest.mark.parametrize(
@@ -163,3 +175,40 @@ def test_cancel_stops_a_running_container_within_seconds(tmp_path: Path) -> None
     assert crb("sweep", "cancel", "long", home=home).returncode == 0
     process.wait(timeout=30)
     assert _left(home) == []
+
+
+@pytest.mark.thorough
+def test_a_worker_whose_engine_is_away_takes_no_reviews(tmp_path: Path) -> None:
+    """It would fail one after the other, which others could do; what it had tried is tried again, and succeeds."""
+    home = tmp_path / "home"
+    agent = _agent(tmp_path / "agent", REVIEW)
+    relay = Relay(Path(tempfile.mkdtemp()) / "engine.sock")
+    relay.cut()
+    with EmbeddedBroker(tmp_path / "broker") as broker:
+        settings = {"CRB_BROKER_URL": broker.url, "CRB_FARM_ATTEMPTS": "4", "CRB_BEAT_SECONDS": "0.5"}
+        begun = crb(*_sweep(agent, "--rounds", "3", "--name", "patient"), home=home, **settings)
+        assert begun.returncode == 0, begun.stdout + begun.stderr
+        settings["DOCKER_HOST"] = f"unix://{relay.path}"
+        processes = [start(name, home=home, log=tmp_path / "log", **settings) for name in ("scheduler", "worker")]
+        try:
+            with closing(open_store(f"sqlite:///{home / 'crb.sqlite'}")) as store:
+
+                def why() -> str | None:
+                    with store.read() as connection:
+                        return why_no_reviews(connection)
+
+                assert wait_for(why, 60) == AWAY
+                # Four attempts in a row would have failed in 21 s.
+                time.sleep(22)
+                relay.mend()
+                ended = crb("sweep", "watch", "patient", home=home, **settings)
+                assert ended.returncode == 0, ended.stdout + ended.stderr
+                assert why() is None
+                check_every_trial_is_whole(store)
+        finally:
+            for process in processes:
+                process.terminate()
+            for process in processes:
+                process.wait(60)
+            relay.cut()
+            shutil.rmtree(relay.path.parent)

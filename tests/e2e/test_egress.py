@@ -14,6 +14,7 @@ from crb_core.settings import Settings
 from crb_core.store import open_store
 from crb_core.store.tables import AttemptRow, OperatorActionRow, SweepBuildRow, core
 from tests.e2e.farm import crb
+from tests.e2e.parts import check_every_part_is_measured
 from tests.egress_support import Internet, own_internet, require_egress_image
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
@@ -100,6 +101,7 @@ def test_a_refused_host_on_the_first_trial_pauses_the_build(tmp_path: Path, inte
     store = open_store(f"sqlite:///{home / 'crb.sqlite'}")
     with store.read() as connection:
         (first, *_) = connection.execute(select(attempts).order_by(attempts.c.id)).all()
+    check_every_part_is_measured(store)
     store.close()
     assert first.outcome == "succeeded"
     assert first.refused_hosts == [REFUSAL]

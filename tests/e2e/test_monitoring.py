@@ -9,21 +9,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
 
-from crb_core.phases import split
 from crb_core.settings import load_settings
 from crb_core.store import Store
-from crb_core.store.tables import AttemptRow, core
 from crb_scheduler.broker import EmbeddedBroker
 from crb_scheduler.loop import run_scheduler
 from crb_scheduler.metrics import SchedulerMetrics
 from crb_scheduler.progress import sweep_progress
-from crb_scheduler.progress_parts import moment
 from crb_worker.app import make_app
 from tests.crb_core.store.planned import plan
 from tests.crb_scheduler.test_scrapes import read_scrape
 from tests.e2e.farm import Farm, start, wait_for
+from tests.e2e.parts import check_every_part_is_measured
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -53,26 +50,6 @@ def total(scraped: list[Samples], name: str, **labels: str) -> float:
     return sum(
         value for samples in scraped for (found, has), value in samples.items() if found == name and wanted <= has
     )
-
-
-def check_every_part_is_measured(store: Store) -> None:
-    """The parts of an attempt are its time from the take to the end: nothing is counted twice, next to nothing not.
-
-    Times of a busy machine prove little one by one, so what is left over is held against all attempts together.
-    """
-    with store.read() as connection:
-        rows = connection.execute(select(core(AttemptRow))).all()
-    walls = left_over = 0.0
-    for row in rows:
-        parts = split(row.phases_ms, row.review_ms)
-        assert list(parts) == ["queue", "prepare", "slot", "review", "collect", "teardown"]
-        wall = (moment(row.finished_at) - moment(row.started_at)).total_seconds() * 1000
-        inside = sum(value for name, value in parts.items() if name != "queue")
-        # Stored times are rounded to milliseconds.
-        assert inside <= wall + 2, (row.trial_id, row.number, parts, wall)
-        walls += wall
-        left_over += wall - inside
-    assert left_over <= 0.05 * walls, f"{left_over:.0f} of {walls:.0f} ms are in no part"
 
 
 def test_a_farm_tells_what_it_does(farm: Farm) -> None:

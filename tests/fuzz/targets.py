@@ -16,9 +16,15 @@ from crb_core.evidence import FolderEvidence
 from crb_core.formats.agent_toml import parse_agent_toml, parse_reviewbench_agent
 from crb_core.formats.archive_verify import verify_archive
 from crb_core.formats.bundle import read_bundle
+from crb_core.formats.checked import Problems
 from crb_core.formats.golden_comments import read_corpus
 from crb_core.formats.golden_comments_results import read_results
 from crb_core.formats.human_labels import read_labels
+from crb_core.formats.imported import Irregularities, JsonFile
+from crb_core.formats.located import Places
+from crb_core.formats.proposals import read_proposals
+from crb_core.formats.pull_commits import read_follow_ups
+from crb_core.formats.review_comments import read_remarks
 from crb_core.formats.review_files import read_review_files
 from crb_core.formats.reviewbench import read_reviewbench
 from crb_core.formats.reviewbench_results import read_reviews
@@ -212,6 +218,40 @@ def _review_file(format_name: str, sample: Callable[[], Any]) -> Target:
     )
 
 
+def _of_reviewers(name: str, seed: Any, read: Callable[[JsonFile, Any], object]) -> Target:
+    """A file of the GitHub API from which findings are proposed; what is wrong in it is raised as a command would."""
+
+    def parse(path: Path) -> object:
+        problems = Problems()
+        file = JsonFile(path, problems, Irregularities())
+        value = file.load()
+        problems.raise_first()
+        found = read(file, value)
+        problems.raise_first()
+        return found
+
+    return Target(name, lambda: (_dumped(seed),), _from_file("p.json", parse))
+
+
+REMARKS = [
+    {"id": 1, "path": "a.py", "original_line": 4, "original_start_line": 2, "original_commit_id": HEAD,
+     "side": "RIGHT", "start_side": "RIGHT", "body": "Racy.", "user": {"login": "ann", "type": "User"}},
+    {"id": 2, "in_reply_to_id": 1, "body": "Yes.", "user": {"login": "ben"}},
+]  # fmt: skip
+COMMITS = [
+    {"sha": sha, "parents": [{"sha": BASE}], "author": {"login": "ann"},
+     "commit": {"message": "Fix it", "author": {"email": "ann@example.org"}}}
+    for sha in (HEAD, "c" * 40)
+]  # fmt: skip
+PROPOSALS = {
+    "format": "crb.proposals/1", "corpus": "c", "corpus_fingerprint": "f", "origin": "human_review",
+    "producers": [{"name": "people", "version": "1", "configuration": {"a": "b"}}],
+    "proposals": [{"pull_request": "p", "file": "a.py", "start_line": 1, "end_line": 2, "message": "m",
+                   "producer": "people", "source": {"type": "review_comment"}}],
+    "left_out": [{"kind": "k", "problem": "p", "file": "x.json", "field": "[1]"}],
+}  # fmt: skip
+
+
 @cache
 def _corpus_files() -> dict[str, bytes]:
     with TemporaryDirectory(prefix="fuzz-") as name:
@@ -289,6 +329,17 @@ TARGETS: dict[str, Target] = {
         _review_file("rdjson", samples.rdjson),
         _review_file("github-review-comments", samples.github_comments),
         _review_file("gitlab-code-quality", samples.gitlab_report),
+        _of_reviewers(
+            "reviewers' comments",
+            REMARKS,
+            lambda file, value: read_remarks(file, value, Places(file=file, agent="people")),
+        ),
+        _of_reviewers("pull commits", COMMITS, lambda file, value: read_follow_ups(file, value, HEAD)),
+        Target(
+            "proposals",
+            lambda: (_dumped(PROPOSALS),),
+            _from_file("p.json", lambda path: read_proposals(path, keys=["p"])),
+        ),
         *(_benchmark(name) for name in samples.benchmark_files()),
         *(_reviewbench(name) for name in samples.rb_files()),
         _showcase(".json"),

@@ -248,14 +248,23 @@ def test_a_category_only_in_the_evaluation_is_used_for_that_judgment(tmp_path: P
     assert judgment(found, key=samples.OTHER_KEY).document["golden_categories"] == {"0": "data"}
 
 
-def test_stale_and_double_dedup_positions_are_left_out_and_reported(tmp_path: Path) -> None:
-    """A group that names candidates that are not there cannot make others siblings."""
+def test_stale_dedup_groups_are_not_used(tmp_path: Path) -> None:
+    """Facts C6: after a new extraction the old positions mean other candidates, so none of a review's groups holds."""
     groups = samples.dedup_groups()
-    groups[samples.URL]["alpha"] = [[0, 99], [1, 0], [4, 5]]
+    groups[samples.URL]["alpha"] = [[0, 99], [1], [4, 5]]
     found = read(tmp_path, **{f"results__{samples.MODEL}__dedup_groups.json": groups})
-    assert judgment(found).document["dedup_groups"] == [[0], [1], [4, 5]]
+    assert judgment(found).document["dedup_groups"] == []
     assert kinds(found)["stale dedup group"] == 1
+
+
+def test_candidates_in_two_dedup_groups_or_in_none_are_reported(tmp_path: Path) -> None:
+    """A file has every candidate once; the first group keeps one that is there twice, and one in none stands alone."""
+    groups = samples.dedup_groups()
+    groups[samples.URL]["alpha"] = [[0, 1], [1, 2], [4, 5]]
+    found = read(tmp_path, **{f"results__{samples.MODEL}__dedup_groups.json": groups})
+    assert judgment(found).document["dedup_groups"] == [[0, 1], [2], [4, 5]]
     assert kinds(found)["candidate in two dedup groups"] == 1
+    assert kinds(found)["candidate in no dedup group"] == 1
 
 
 def test_a_second_evaluation_of_the_same_extraction_is_a_judge_of_its_own(tmp_path: Path) -> None:

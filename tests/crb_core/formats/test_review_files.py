@@ -152,6 +152,15 @@ def test_github_review_comments(tmp_path: Path) -> None:
     assert [each["id"] for each in (found.reviews[0].candidates[0].source or {})["replies"]] == [2]
 
 
+def test_a_github_comment_over_both_sides(tmp_path: Path) -> None:
+    """Its first line counts in the old file: it is no range, and no reason to refuse the review."""
+    (first, *_) = samples.github_comments()
+    given = {**first, "start_line": 40, "start_side": "LEFT", "line": 9, "side": "RIGHT"}
+    found = read(tmp_path, "github-review-comments", [given])
+    assert [place[1:3] for place in places(found)] == [(9, 9)]
+    assert kinds(found) == {"comment over both sides": 1}
+
+
 def test_github_comments_come_in_pages_too(tmp_path: Path) -> None:
     """An array of pages is the same review."""
     comments = samples.github_comments()

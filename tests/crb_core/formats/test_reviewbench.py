@@ -11,7 +11,7 @@ import pytest
 from crb_core.corpus import Producer
 from crb_core.errors import InputError
 from crb_core.formats.checked import Problems
-from crb_core.formats.reviewbench import read_reviewbench, read_reviewbench_text
+from crb_core.formats.reviewbench import corpus_files, read_reviewbench, read_reviewbench_text
 from crb_core.pull_request import PullRequestTraits
 
 BASE = "a" * 40
@@ -109,6 +109,20 @@ class TestReading:
         (tmp_path / "corpus" / "test" / "test.json").write_text(json.dumps([entry()]), encoding="utf-8")
         corpus, _ = read_reviewbench(tmp_path, "acme")
         assert corpus.subsets == {"test": (KEY,)}
+
+    def test_the_test_subset_under_its_older_name_is_read(self, tmp_path: Path) -> None:
+        """The method names both folders; a list that is no JSON is one problem, not two."""
+        write(tmp_path)
+        (tmp_path / "showcase").mkdir()
+        listed = tmp_path / "showcase" / "manifest.json"
+        listed.write_text(json.dumps([entry()]), encoding="utf-8")
+        corpus, _ = read_reviewbench(tmp_path, "acme")
+        assert corpus.subsets == {"showcase": (KEY,)}
+        assert listed in corpus_files(tmp_path)
+        listed.write_text("[", encoding="utf-8")
+        with pytest.raises(InputError) as caught:
+            read_reviewbench(tmp_path, "acme")
+        assert "more problem" not in str(caught.value)
 
     def test_irregularities_are_reported_and_do_not_stop(self, tmp_path: Path) -> None:
         write(tmp_path, [entry(pr_url="https://example.org", novelty=1)])

@@ -139,3 +139,20 @@ def test_null_commits_in_a_manifest_are_refused(tmp_path: Path) -> None:
     manifest[0] |= {"base": None, "head": None}
     with pytest.raises(InputError):
         read(tmp_path, **{"corpus/manifest.json": manifest})
+
+
+def test_a_pull_request_at_two_heads_is_two(tmp_path: Path) -> None:
+    """A corpus can hold one number at several heads: a review belongs to the one that it names."""
+    folder = samples.write_files(tmp_path, samples.rb_files())
+    corpus, _ = read_reviewbench(folder / "corpus", "c")
+    (entry,) = corpus.entries
+    later = entry.pull_request.model_copy(update={"key": "later", "recorded_head": "c" * 40})
+    both = corpus.model_copy(update={"entries": (entry, entry.model_copy(update={"pull_request": later}))})
+    review = samples.rb_candidates()
+    for head, key in ((samples.HEAD, samples.RB_KEY), ("c" * 40, "later")):
+        review["pr"]["head"] = head
+        (found,) = read_reviews(samples.write_files(tmp_path / key, {"a.json": review}) / "a.json", both).reviews
+        assert found.pull_request == key
+    review["pr"]["head"] = "d" * 40
+    with pytest.raises(InputError, match="the review is of head 'dddd"):
+        read_reviews(samples.write_files(tmp_path / "other", {"a.json": review}) / "a.json", both)

@@ -161,3 +161,13 @@ def test_wrong_files_give_located_sentences(tmp_path: Path, change: dict[str, An
     assert problem in raised.value.problem
     assert raised.value.where is not None
     assert raised.value.where.field
+
+
+@pytest.mark.parametrize("edits", [5, True, "2026-01-05T09:00:00Z", {"editor": None}])
+def test_edits_that_are_no_list_are_named(tmp_path: Path, edits: Any) -> None:
+    """Neither a traceback nor a review without edits."""
+    path = write(tmp_path, "first_body_edit", [said("commented", 1)], body_edits=edits)
+    with pytest.raises(InputError, match="this must be an array") as raised:
+        read_speed(path)
+    assert raised.value.where is not None
+    assert raised.value.where.field == "reviews[0].body_edits"

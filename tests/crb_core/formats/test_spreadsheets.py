@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from crb_core.errors import InputError
 from crb_core.formats.csv_table import Table, flat_rows, looks_like_formula, table_of, write_csv
-from crb_core.formats.xlsx import MAX_CELL, write_workbook
+from crb_core.formats.xlsx import MAX_CELL, workbook, write_workbook
 
 NAMESPACE = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 FORMULAS = ["=1+1", "+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1+1", "＋1", "－1", "＠x"]
@@ -86,6 +86,15 @@ def test_xlsx_holds_text_as_text(tmp_path: Path) -> None:
     assert plain[:4] == ["=1+1", "+1", "-2+3", "@SUM(A1)"]
     assert all("C" not in each for each in found[1:-1])
     assert (found[-1]["A"], found[-1]["C"]) == (("b", "1"), (None, "3"))
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**53), 2**53))
+def test_xlsx_keeps_every_digit(number: float) -> None:
+    """A number is the same in a workbook, in CSV and in JSON: a mean of 0.1 + 0.2 is no 0.3."""
+    with zipfile.ZipFile(io.BytesIO(workbook([Table(name="t", columns=("a",), rows=[[number]])])[0])) as archive:
+        root = ElementTree.fromstring(archive.read("xl/worksheets/sheet1.xml"))
+    shown = [each.text for each in root.iter(f"{NAMESPACE}v")]
+    assert shown == [repr(number)]
 
 
 def test_xlsx_is_well_formed_whatever_the_text(tmp_path: Path) -> None:

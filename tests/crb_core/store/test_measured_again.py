@@ -109,6 +109,60 @@ def _judge(connection: Any, event: dict[str, Any]) -> None:
             connection.execute(table.insert(), event[table.name])
 
 
+def test_what_a_failed_attempt_used_is_read_at_once(store: Store) -> None:
+    """A second attempt that fails changes neither the first one nor the outcome, but what was used."""
+    sweep_id, judge = fill(store, builds=2, pull_requests=3, rounds=1)
+    loaded = LoadedBoard.load(store, sweep_id, judge)
+    with store.write() as connection:
+        made = dict(connection.execute(select(attempts).order_by(attempts.c.trial_id)).first()._mapping)  # type: ignore[union-attr]
+        del made["id"]
+        for number in (2, 3):
+            failed = {
+                "number": number,
+                "tag": f"again-{number}",
+                "outcome": "timeout",
+                "usage": {"total_tokens": number},
+            }
+            connection.execute(attempts.insert().values(**made | failed))
+    again = LoadedBoard.load(store, sweep_id, judge, earlier=loaded)
+    assert whole(again) == whole(LoadedBoard.load(store, sweep_id, judge)) != whole(loaded)
+    row = next(row for row in again.board().rows if row.entry.failed.attempts)
+    assert (row.entry.failed.attempts, row.entry.failed.total_tokens) == (2, 5)
+
+
+def test_statistics_after_a_retry_are_of_the_whole_sweep(store: Store) -> None:
+    """What was tried again joins what was there: scores, counts and durations are those of an undisturbed run."""
+    sweep_id, judge = fill(store, builds=2, pull_requests=3, rounds=3)
+
+    def figures() -> list[dict[str, Any]]:
+        left_out = ("charge",)
+        return [
+            {name: value for name, value in row.to_json().items() if name not in left_out}
+            for row in LoadedBoard.load(store, sweep_id, judge).board().rows
+        ]
+
+    undisturbed = figures()
+    with store.write() as connection:
+        made = [dict(row._mapping) for row in connection.execute(select(attempts).order_by(attempts.c.id).limit(2))]
+        for row in made:
+            again = {name: value for name, value in row.items() if name != "id"} | {"number": 2, "tag": f"r{row['id']}"}
+            connection.execute(
+                update(attempts).where(attempts.c.id == row["id"]).values(outcome="timeout", review_ms=9e9, usage=None)
+            )
+            connection.execute(attempts.insert().values(**again | {"outcome": None}))
+        retried = judgments.c.trial_id.in_([row["trial_id"] for row in made])
+        scored = connection.execute(select(judgments.c.id, judgments.c.scored_at).where(retried)).all()
+        connection.execute(update(judgments).where(retried).values(scored_at=None))
+    assert any(row["rounds_left_out"] for row in figures())
+    with store.write() as connection:
+        connection.execute(update(attempts).where(attempts.c.outcome.is_(None)).values(outcome="succeeded"))
+        for judgment in scored:
+            connection.execute(
+                update(judgments).where(judgments.c.id == judgment.id).values(scored_at=judgment.scored_at)
+            )
+    assert figures() == undisturbed
+
+
 def test_a_record_that_was_changed_is_read_again(store: Store) -> None:
     """Records are not changed, but a label that somebody changes by hand is noticed all the same."""
     sweep_id, judge = fill(store, builds=2, pull_requests=3, rounds=1)
