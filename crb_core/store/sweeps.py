@@ -84,6 +84,10 @@ class SweepPlan:
     agent_sources: dict[str, str] = field(default_factory=dict)
 
 
+#: Characters of a sweep's name, at most.
+_NAME_LENGTH = 100
+
+
 def save_build(connection: Connection, build: AgentBuild) -> str:
     """Store a build; the same build again is the same row."""
     known = connection.execute(select(builds.c.id).where(builds.c.id == build.build_id)).scalar_one_or_none()
@@ -103,11 +107,12 @@ def save_build(connection: Connection, build: AgentBuild) -> str:
 
 def _check_name(name: str) -> None:
     """Of a new sweep: it is an argument of commands, a part of addresses and a cell of tables."""
-    if not re.fullmatch(r"[^\W_][\w .:+@-]{0,63}", name) or not is_storable(name) or name != name.strip():
+    fits = 0 < len(name) <= _NAME_LENGTH and name == name.strip() and not name.startswith("-")
+    if not fits or not name.isprintable() or not is_storable(name) or re.search(r"[/\\]", name):
         raise UsageError(
             f"{name[:80]!r} is no usable name for a sweep",
             where=Where(field="--name"),
-            remedy="Use up to 64 letters, digits, blanks and . : + @ - _, a letter or digit first",
+            remedy=f"Use up to {_NAME_LENGTH} printable characters without slashes, and no - first",
         )
 
 

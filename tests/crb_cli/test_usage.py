@@ -81,7 +81,7 @@ def test_what_is_not_there_ends_with_1(arguments: tuple[str, ...], says: str) ->
     assert (error.exit_code, says in str(error)) == (1, True), error
 
 
-@pytest.mark.parametrize("name", ["", " ", "a/b", "../x", "-x", "a\nb", "\x1b[31m", "x" * 65, "tail "])
+@pytest.mark.parametrize("name", ["", " ", "a/b", "../x", "-x", "a\nb", "\x1b[31m", "x" * 101, "tail "])
 def test_a_new_sweeps_name_is_checked(name: str, home: Path) -> None:
     """It is an argument, a part of addresses and a cell of tables; an empty one is not the default."""
     store = open_store(f"sqlite:///{home}/crb.sqlite")

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families as prometheus_families
+from sqlalchemy import update
 
 from crb_core.settings import load_settings
 from crb_core.store import Store
+from crb_core.store.tables import SweepRow, core
 from crb_core.telemetry import MetricsServer
 from crb_scheduler.broker import EmbeddedBroker
 from crb_scheduler.loop import run_scheduler
@@ -54,7 +56,10 @@ def counters(samples: Samples) -> Samples:
 
 def test_a_scheduler_that_is_started_again_goes_on_counting(sqlite_store: Store, tmp_path: Path) -> None:
     """One registry a process: no series twice, no counter below what it was, and none of its gauges in between."""
-    plan(sqlite_store, pull_requests=3, name='a "name"\nof\\ two lines')
+    plan(sqlite_store, pull_requests=3)
+    with sqlite_store.write() as connection:
+        # As a store may hold it that was made before names were checked.
+        connection.execute(update(core(SweepRow)).values(name='a "name"\nof\\ two lines'))
     metrics = SchedulerMetrics()
     settings = load_settings(home=tmp_path)
     with (
