@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from crb_core.formats.imported import Irregularities
     from crb_core.proposals import Origin, Proposal
     from crb_core.settings import Settings
+    from crb_worker.placing import Placed
 
 __all__ = ["COMMENTS", "COMMITS", "FORMATS", "REPORTS", "SWEEP", "Found", "Options", "collect"]
 
@@ -53,6 +54,44 @@ class Found:
     producers: list[Producer] = field(default_factory=list)
     proposals: list[Proposal] = field(default_factory=list)
 
+    def add_placed(
+        self,
+        key: str,
+        at: Placed,
+        *,
+        message: str,
+        producer: str,
+        author: str,
+        commit: str,
+        lines: tuple[int, int],
+        more: Mapping[str, object],
+    ) -> None:
+        """Propose at head, where it was placed, what ``author`` said or showed of ``lines`` of ``commit``.
+
+        ``more`` goes into the proposal's source.
+        """
+        from crb_core.finding import Finding as FindingRecord
+        from crb_core.proposals import Proposal
+
+        assert at.alignment is not None
+        self.proposals.append(
+            Proposal(
+                pull_request=key,
+                finding=FindingRecord(
+                    file=at.file, start_line=at.start_line, end_line=at.end_line, message=message, producer=producer
+                ),
+                source={
+                    "type": self.origin.source_type,
+                    "alignment": at.alignment.value,
+                    "author": author,
+                    "original_commit": commit,
+                    "original_start_line": lines[0],
+                    "original_end_line": lines[1],
+                    **more,
+                },
+            )
+        )
+
 
 def collect(
     settings: Settings, corpus: Corpus, format_name: str, path: str, options: Options, irregularities: Irregularities
@@ -84,13 +123,11 @@ def collect(
 def _from_comments(corpus: Corpus, path: Path, options: Options, found: Found) -> None:
     """Comments of people, placed at head."""
     from crb_core.corpus import Producer
-    from crb_core.finding import Finding
     from crb_core.formats.checked import Problems
     from crb_core.formats.imported import JsonFile
     from crb_core.formats.located import Places
     from crb_core.formats.review_comments import read_remarks
     from crb_core.formats.review_files import REVIEW_FORMATS, owned_files
-    from crb_core.proposals import Proposal
     from crb_worker.placing import placer
     from crb_worker.snapshot import source_for
 
@@ -122,26 +159,15 @@ def _from_comments(corpus: Corpus, path: Path, options: Options, found: Found) -
                         field=remark.field,
                     )
                     continue
-                found.proposals.append(
-                    Proposal(
-                        pull_request=each.key,
-                        finding=Finding(
-                            file=at.file,
-                            start_line=at.start_line,
-                            end_line=at.end_line,
-                            message=remark.message,
-                            producer=name,
-                        ),
-                        source={
-                            "type": found.origin.source_type,
-                            "alignment": at.alignment.value,
-                            "author": remark.author,
-                            "original_commit": remark.commit,
-                            "original_start_line": remark.start_line,
-                            "original_end_line": remark.end_line,
-                            **remark.source,
-                        },
-                    )
+                found.add_placed(
+                    each.key,
+                    at,
+                    message=remark.message,
+                    producer=name,
+                    author=remark.author,
+                    commit=remark.commit,
+                    lines=(remark.start_line, remark.end_line),
+                    more=remark.source,
                 )
     found.producers.append(
         Producer(name=name, version=options.version or _NOT_RECORDED, configuration=dict(options.setting))

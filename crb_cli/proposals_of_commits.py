@@ -75,9 +75,8 @@ def _infer(
     reader: ActionReader, place: Placer, entry: CorpusEntry, commit: FollowUp, file: Path, producer: str, found: Found
 ) -> None:
     """The problems that one commit shows, at their lines at head; those that are not sure are left out."""
-    from crb_core.finding import Finding
     from crb_core.follow_ups import modified_files
-    from crb_core.proposals import Alignment, Proposal
+    from crb_core.proposals import Alignment
     from crb_worker.judge.author_actions import MAX_SHOWN, Confidence
     from crb_worker.judge.questions import AnswerError
 
@@ -111,29 +110,20 @@ def _infer(
             why = at.problem or "another commit after the review changed these lines before"
             odd("inference that is not about the reviewed code", f"{why}: {each.statement}")
         else:
-            found.proposals.append(
-                Proposal(
-                    pull_request=key,
-                    finding=Finding(
-                        file=at.file,
-                        start_line=at.start_line,
-                        end_line=at.end_line,
-                        message=each.statement,
-                        producer=producer,
-                    ),
-                    source={
-                        "type": found.origin.source_type,
-                        "alignment": at.alignment.value,
-                        "author": commit.author,
-                        "commit": commit.sha,
-                        "original_commit": commit.parent,
-                        "original_start_line": each.start_line,
-                        "original_end_line": each.end_line,
-                        "quote": each.quote,
-                        "reason": each.reason,
-                        "confidence": each.confidence.value,
-                        "inference": f"{reader.setup.parameters.model} {reader.setup.fingerprint}",
-                        "request_hash": each.request_hash,
-                    },
-                )
+            found.add_placed(
+                key,
+                at,
+                message=each.statement,
+                producer=producer,
+                author=commit.author,
+                commit=commit.parent,
+                lines=(each.start_line, each.end_line),
+                more={
+                    "commit": commit.sha,
+                    "quote": each.quote,
+                    "reason": each.reason,
+                    "confidence": each.confidence.value,
+                    "inference": f"{reader.setup.parameters.model} {reader.setup.fingerprint}",
+                    "request_hash": each.request_hash,
+                },
             )
