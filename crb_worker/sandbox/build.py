@@ -155,8 +155,8 @@ class ImageBuilder:
         self,
         agent: AgentSource,
         reference: str,
-        arguments: Mapping[str, str],
-        labels: Mapping[str, str],
+        arguments: dict[str, str],
+        labels: dict[str, str],
         progress: Callable[[str], None] | None,
     ) -> None:
         """One build by the engine, to its end."""
@@ -167,8 +167,8 @@ class ImageBuilder:
                     custom_context=True,
                     dockerfile=agent.dockerfile,
                     tag=reference,
-                    buildargs=dict(arguments),
-                    labels=dict(labels),
+                    buildargs=arguments,
+                    labels=labels,
                     network_mode=self._network_mode,
                     rm=True,
                     forcerm=True,
